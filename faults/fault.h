@@ -1,0 +1,6 @@
+#pragma once
+#include <span>
+namespace mixproof {
+struct FaultSpec;
+std::span<const FaultSpec* const> all_faults();
+}

@@ -1,0 +1,61 @@
+// Recording: what a run saw, as rows. The judge's only input beside the plan.
+//
+// File: JSON lines in zstd frames of at most one second each; a torn last frame is dropped, whole ones are kept.
+// Every row is an object with "row" naming its kind. The controller adds "node" and "load" (or "service", "fault") to
+// rows from workers. Times are integers: nanoseconds of CLOCK_MONOTONIC of the row's node; rows without "node" are on
+// the controller's clock. controller time = node time + offset_ns of the newest clock row of that node before it.
+//
+//   begin     at, utc_ns, run, seed                       first row
+//   clock     node, at (controller), offset_ns, uncertainty_ns (half the round trip)
+//   ready     what ("llm[0]", "users"), node, info{}      a service answers or a load is prepared; info as it gave it
+//   phase     name, begin, settled, end                   controller clock; written when the phase begins
+//   phase_end name, at, complete (false when cut short)
+//   request   i, sched, send, sent, head, first, last, end, tokens, events, max_gap, max_gap_end, outcome, detail, lag,
+//             reconnects, estimated                       one inference request; times 0 when not reached; max_gap ns
+//   client    at, cpu (share of one core), steal (share), dropped     once a second, by an inference load
+//   step      rank, step, begin, end, compute, comm (ns), at_step rank's own; one a training step and rank
+//   progress  of ("llm[0]"), begin, end, threads, stopped, switches, switches_per_s, role (before|during|after), control
+//             (positive|negative), fault                  a sample of the process_progress probe
+//   sample    metric, value, unit, labels{}               any other probe's number
+//   fault     fault (id), state, node, at, detail, evidence{}   planned armed injected effective not_effective reverting
+//             clean dirty; at = controller clock, uncertainty_ns
+//   exit      what, node, at, status, expected            a process of the run ended
+//   lost      node, at, why                               an agent or node that is gone
+//   error     what, node, code, message                   something failed that a check may have needed
+//   note      message                                     for people
+//   stop      at, why (end | signal SIGINT | abort ...)   the run leaves its timeline
+//   end       at                                          last row of a complete recording
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/base/json.h"
+
+namespace mixproof {
+
+// Compresses rows into the bytes of whole frames. The caller appends them to a file (it owns time and files).
+class RecordingEncoder {
+ public:
+  void add(const Json& row);
+  bool empty() const { return pending_.empty(); }
+  // One zstd frame with everything added since the last one; empty when nothing was.
+  std::string take_frame();
+
+ private:
+  std::string pending_;
+};
+
+struct RecordingRows {
+  std::vector<Json> rows;
+  bool torn = false;         // the file ended inside a frame or a line
+  std::string sha256;        // of the bytes of the file as read
+};
+
+// kSystem when it cannot be read, kCorrupt when something before the tail is damaged (names the frame).
+Result<RecordingRows> read_recording(const std::string& path);
+Result<RecordingRows> decode_recording(std::string_view bytes);
+
+}  // namespace mixproof
