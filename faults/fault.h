@@ -1,6 +1,78 @@
+// Fault: one way to break a node, planned before anything is touched. A fault is a planner, not an actor: a guard does
+// the doing from the steps, journals the way back first, and anyone can undo after a crash without the fault's code.
 #pragma once
+
+#include <chrono>
+#include <memory>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/base/host_operation.h"
+#include "harness/base/params.h"
+
 namespace mixproof {
-struct FaultSpec;
-std::span<const FaultSpec* const> all_faults();
-}
+
+// Who ends a step when nobody orders it: the kernel (holder's death, timed set, deadline) or the guard.
+enum class Lease { kKernel, kGuard };
+
+// Arm steps run before the baseline and are inert; inject steps make the fault.
+enum class When { kArm, kInject };
+
+struct Step {
+  When when;
+  HostOperation operation;
+  Lease lease;
+};
+
+// A probe that shows whether the fault works. The controller runs it before, during and after. Positive: the metric
+// must be outside the range before, inside during, outside after. Negative: it must be inside the range all the time,
+// on something that the fault must not touch.
+struct Control {
+  bool positive;
+  std::string probe, metric;
+  std::string of;       // "target", or "others": every other service and load of the run
+  double low, high;     // the range, both ends included
+};
+
+// What the suite's words ("llm[0]") became on this node, just before injection.
+struct Target {
+  std::string words;
+  std::vector<ProcessId> processes;
+};
+
+enum class Effect { kSustained, kOneShot };
+
+struct FaultPlan {
+  Effect effect = Effect::kSustained;
+  std::vector<Step> steps;                    // undone last to first
+  std::vector<Control> controls;              // at least one positive
+  std::vector<std::string> touches;           // what a person would want to know: "process 4711 (12 threads)"
+  std::string residual_life;                  // after SIGKILL of everything of ours, in words
+  double undo_budget_s = 5;
+};
+
+class Fault {
+ public:
+  virtual ~Fault() = default;
+  virtual Params params() = 0;
+
+  // Reads the node and says what would be done. Changes nothing: a dry run stops here. kUnavailable with a reason
+  // when this node cannot do it; kInvalid when the target makes no sense for it.
+  virtual Result<FaultPlan> plan(const HostView& host, const Target& target) = 0;
+};
+
+struct FaultSpec {
+  std::string_view name;      // the file's name
+  std::string_view summary;
+  int tier;                   // 1 process-local, 2 node-local with a kernel lease, 3 needs its guard, 4 may need hands
+  std::unique_ptr<Fault> (*create)();
+};
+
+std::span<const FaultSpec* const> all_faults();   // written by CMake from the files in faults/
+
+Json fault_plan_to_json(const FaultPlan& plan);
+Result<FaultPlan> fault_plan_from_json(const Json& json);   // kCorrupt when it is not one
+
+}  // namespace mixproof

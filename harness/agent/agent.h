@@ -1,0 +1,72 @@
+// Agent: what a run has on a node. Starts workers, services and guards (each in a cgroup of its own), relays what they
+// say, resolves targets, plans faults, and ends everything when its controller goes. It never executes a fault.
+//
+// Requests (see Channel): hello, ping, start, tell, stop, plan_fault, inject, renew, revert, faults, recover, bye.
+// Events: row, ready, failed, gather, done (from workers), exit, restart, fault. Members are listed in agent.cc.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "faults/fault.h"
+#include "harness/agent/guard.h"
+#include "harness/base/world.h"
+
+namespace mixproof {
+
+struct AgentOptions {
+  std::string program;        // our own executable, for workers and guards
+  std::string build;          // digest; a controller of another build refuses us
+  std::string state_dir;      // journals, work directories, logs
+  Operators operators;        // for recover at start
+};
+
+class Agent {
+ public:
+  Agent(World& world, AgentOptions options);
+  ~Agent();
+  void start();
+  bool done() const { return done_; }
+
+ private:
+  struct Task;     // a worker or service
+  struct Guarded;  // a guard of this run
+
+  void on_line(std::string_view line);
+  Result<Json> handle(const std::string& order, const Json& request);
+  Result<Json> hello(const Json& request);
+  Result<Json> start_task(const Json& request);
+  Status resolve_processes(const Json& request, Json& spec) const;
+  Result<Json> tell_task(const Json& request);
+  void stop_task(const Json& request);
+  Result<FaultPlan> plan_fault(const Json& request);
+  Result<Json> inject(const Json& request);
+  Result<Json> order_guard(const Json& request, const std::string& order);
+  Result<Json> recover(bool end_guarded);
+
+  Status spawn_task(Task& task);
+  void task_line(const std::string& what, std::string_view line);
+  void task_exit(const std::string& what, int wait_status);
+  void begin_stop(Task& task, Time grace);
+  void guard_line(const std::string& fault, std::string_view line);
+  void guard_exit(const std::string& fault);
+  void leave(const std::string& why);
+  void check_left();
+
+  void reply(std::int64_t id, const Result<Json>& result);
+  void event(Json event);
+  std::vector<ProcessId> processes_of(const Task& task) const;
+  std::string log_tail(const Task& task);
+
+  World& world_;
+  AgentOptions options_;
+  std::string node_, run_, cgroup_, directory_;
+  std::map<std::string, std::unique_ptr<Task>> tasks_;
+  std::map<std::string, std::unique_ptr<Guarded>> guards_;
+  Json recovered_;
+  bool leaving_ = false, done_ = false;
+};
+
+}  // namespace mixproof
