@@ -1,0 +1,274 @@
+#include "harness/controller/fault_run.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "harness/base/text.h"
+
+namespace mixproof {
+namespace {
+
+constexpr Time kAnswer = std::chrono::seconds(5);
+constexpr Time kAskAgain = std::chrono::seconds(1);
+constexpr Time kMargin = std::chrono::seconds(3);
+constexpr double kWindowMax_s = 0.4;
+
+Time from_s(double seconds) { return Time(static_cast<std::int64_t>(seconds * 1e9)); }
+
+std::string last_word(const std::string& metric) { return metric.substr(metric.rfind('.') + 1); }
+
+}  // namespace
+
+FaultRun::FaultRun(World& world, FaultHost host, FaultOrder order, std::function<void()> on_finished)
+    : world_(world), host_(std::move(host)), order_(std::move(order)), on_finished_(std::move(on_finished)) {}
+
+FaultRun::~FaultRun() {
+  world_.cancel(renew_timer_);
+  world_.cancel(wait_timer_);
+}
+
+std::string FaultRun::words() const { return order_.entry.fault + " on " + order_.entry.target; }
+
+void FaultRun::state(const std::string& name, Time at, const std::string& detail, Json evidence) {
+  AgentLink* link = host_.link(order_.node);
+  const std::int64_t uncertainty = link == nullptr ? 0 : link->clock().uncertainty.count();
+  host_.record({{"row", "fault"}, {"fault", id()}, {"kind", order_.entry.fault}, {"target", order_.entry.target},
+                {"state", name}, {"node", order_.node}, {"at", at.count()}, {"uncertainty_ns", uncertainty},
+                {"detail", detail}, {"evidence", std::move(evidence)}});
+}
+
+// The plan is made anew on the node right before the controls: processes may have changed since the run began.
+void FaultRun::look_before() {
+  AgentLink* link = host_.link(order_.node);
+  if (link == nullptr || finished_) return;
+  link->ask({{"do", "plan_fault"}, {"fault", order_.entry.fault}, {"params", order_.entry.params},
+             {"target", order_.entry.target}, {"what", order_.tasks}},
+            kAnswer, [this](const Result<Json>& reply) {
+              if (finished_ || begun_) return;
+              if (!reply.ok()) return conclude("refused", reply.error().message);
+              plan_ = *reply;
+              state("planned", world_.now(Clock::kMonotonic), "", {{"plan", plan_}});
+              look("before", [] {});
+            });
+}
+
+void FaultRun::inject() {
+  if (finished_ || begun_ || reverting_) return;
+  AgentLink* link = host_.link(order_.node);
+  if (link == nullptr) return conclude("refused", "its node is lost");
+  if (plan_.is_null()) return conclude("refused", "its plan was not ready in time");
+  begun_ = true;
+  begun_at_ = world_.now(Clock::kMonotonic);
+  const auto lease_ms = std::chrono::duration_cast<std::chrono::milliseconds>(order_.lease).count();
+  link->ask({{"do", "inject"}, {"fault_id", id()}, {"fault", order_.entry.fault}, {"params", order_.entry.params},
+             {"target", order_.entry.target}, {"what", order_.tasks}, {"lease_ms", lease_ms}},
+            kAnswer, [this](const Result<Json>& reply) {
+              if (finished_ || injected_) return;
+              if (!reply.ok() && reply.error().code != Code::kTimeout && reply.error().code != Code::kPeerLost)
+                return conclude("refused", reply.error().message);
+              // Otherwise unknown: the node's journal will tell (node_lost, or the give-up time below).
+            });
+  give_up_at_ = world_.now(Clock::kMonotonic) + order_.lease + from_s(number_at(plan_, "undo_budget_s", 5)) + kMargin;
+  renew_timer_ = world_.after(order_.renew_every, [this] { renew(); });
+}
+
+void FaultRun::renew() {
+  if (finished_ || reverting_ || lost_) return;
+  AgentLink* link = host_.link(order_.node);
+  if (link == nullptr) return;
+  const auto lease_ms = std::chrono::duration_cast<std::chrono::milliseconds>(order_.lease).count();
+  link->ask({{"do", "renew"}, {"fault_id", id()}, {"lease_ms", lease_ms}}, kAnswer, [](const Result<Json>&) {});
+  give_up_at_ = world_.now(Clock::kMonotonic) + order_.lease + from_s(number_at(plan_, "undo_budget_s", 5)) + kMargin;
+  renew_timer_ = world_.after(order_.renew_every, [this] { renew(); });
+}
+
+void FaultRun::revert(const std::string& why) {
+  if (finished_ || reverting_) return;
+  reverting_ = true;
+  world_.cancel(renew_timer_);
+  if (!begun_) return conclude("not_injected", why);
+  wait_timer_ = world_.at(Clock::kMonotonic, std::max(give_up_at_, world_.now(Clock::kMonotonic) + kMargin), [this] {
+    if (!finished_ && !lost_) node_lost();   // silent past its lease: ask the node through a fresh agent
+  });
+  AgentLink* link = host_.link(order_.node);
+  if (link == nullptr || lost_) return;
+  link->ask({{"do", "revert"}, {"fault_id", id()}}, kAnswer, [](const Result<Json>&) {});
+}
+
+void FaultRun::on_event(const Json& event) {
+  if (finished_) return;
+  AgentLink* link = host_.link(order_.node);
+  const Time at = link == nullptr ? world_.now(Clock::kMonotonic) : link->to_controller(integer_at(event, "at_ns"));
+  const std::string name = text_at(event, "state"), detail = text_at(event, "detail");
+  if (name == "refused") return conclude("refused", detail);
+  if (name == "clean" || name == "dirty") {
+    world_.cancel(wait_timer_);
+    world_.cancel(renew_timer_);
+    reverting_ = true;
+    if (name == "dirty") return conclude("dirty", detail);
+    undone_at_ = at;
+    if (!judged_ && injected_) judge_effect();
+    look("after", [this] { judge_clean(); });
+    return;
+  }
+  if (name == "injected" || name == "reverting" || name == "guard_lost") state(name, at, detail, Json::object());
+  if (name == "injected") {
+    injected_ = true;
+    look("during", [this] { judge_effect(); });
+  }
+}
+
+// Runs every control once. Values are kept by control and name; what cannot be looked at is trouble, never a value.
+void FaultRun::look(const std::string& moment, std::function<void()> then) {
+  const Json* controls = member(plan_, "controls");
+  auto left = std::make_shared<int>(1);
+  const auto one_done = [this, left, then = std::move(then)] {
+    if (--*left == 0 && !finished_) then();
+  };
+  const double window_s = std::min(kWindowMax_s, order_.entry.for_s / 3);
+  const auto tasks = host_.tasks_by_node();
+  for (std::size_t i = 0; controls != nullptr && i < controls->size(); ++i) {
+    const Json& control = (*controls)[i];
+    const bool positive = flag_at(control, "positive");
+    const std::string field = last_word(text_at(control, "metric"));
+    const std::string key = std::to_string(i);
+    std::map<std::string, std::vector<std::string>> places;
+    if (text_at(control, "of") == "target")
+      places[order_.node] = order_.tasks;
+    else
+      places = tasks;
+    for (auto& [node, names] : places) {
+      if (text_at(control, "of") != "target" && node == order_.node)
+        std::erase_if(names, [this](const std::string& name) {
+          return std::find(order_.tasks.begin(), order_.tasks.end(), name) != order_.tasks.end();
+        });
+      if (names.empty()) continue;
+      ++*left;
+      host_.run_probe(node, text_at(control, "probe"),
+                      {{"window_s", window_s}, {"moment", moment}, {"control", positive ? "positive" : "negative"},
+                       {"fault", id()}},
+                      names, [this, moment, key, field, one_done](const Result<std::vector<Json>>& rows) {
+                        Look& seen = looks_[moment];
+                        if (!rows.ok()) seen.trouble = rows.error().message;
+                        if (rows.ok())
+                          for (const Json& row : *rows)
+                            if (const Json* value = member(row, field); value != nullptr && value->is_number())
+                              seen.values[key].push_back(value->get<double>());
+                        one_done();
+                      });
+    }
+  }
+  one_done();
+}
+
+Json FaultRun::evidence() const {
+  Json out = Json::object();
+  for (const auto& [moment, look] : looks_) {
+    Json values = Json::object();
+    for (const auto& [key, numbers] : look.values) values["control_" + key] = numbers;
+    out[moment] = {{"values", values}, {"trouble", look.trouble}};
+  }
+  if (undone_at_ != Time(0)) out["undone_at"] = undone_at_.count();
+  return out;
+}
+
+// Effective: every positive control outside its range before and inside during, every negative one inside both times.
+// Anything that was not seen counts against it.
+void FaultRun::judge_effect() {
+  if (judged_ || finished_) return;
+  judged_ = true;
+  std::vector<std::string> reasons;
+  const Json* controls = member(plan_, "controls");
+  for (std::size_t i = 0; controls != nullptr && i < controls->size(); ++i) {
+    const Json& control = (*controls)[i];
+    const double low = number_at(control, "low"), high = number_at(control, "high");
+    const bool positive = flag_at(control, "positive");
+    const std::string name = text_at(control, "metric") + " of " + text_at(control, "of");
+    for (const char* moment : {"before", "during"}) {
+      const std::vector<double>& values = looks_[moment].values[std::to_string(i)];
+      const bool wanted_inside = !positive || std::string_view(moment) == "during";
+      if (values.empty() && (positive || std::string_view(moment) == "during"))
+        reasons.push_back(name + " was not seen " + moment + " the fault" +
+                          (looks_[moment].trouble.empty() ? "" : " (" + looks_[moment].trouble + ")"));
+      for (const double value : values)
+        if ((value >= low && value <= high) != wanted_inside)
+          reasons.push_back(format("%s was %.3g %s the fault, %s %.3g to %.3g", name.c_str(), value, moment,
+                                   wanted_inside ? "not within" : "already within", low, high));
+    }
+  }
+  state(reasons.empty() ? "effective" : "not_effective", world_.now(Clock::kMonotonic), join(reasons, "; "), evidence());
+}
+
+// Clean: the guard proved its undo; the positive controls must agree, unless the target is gone altogether.
+void FaultRun::judge_clean() {
+  std::vector<std::string> reasons;
+  const Json* controls = member(plan_, "controls");
+  for (std::size_t i = 0; controls != nullptr && i < controls->size(); ++i) {
+    const Json& control = (*controls)[i];
+    if (!flag_at(control, "positive")) continue;
+    const double low = number_at(control, "low"), high = number_at(control, "high");
+    const std::vector<double>& before = looks_["before"].values[std::to_string(i)];
+    const bool was_inside_before =
+        std::any_of(before.begin(), before.end(), [&](double value) { return value >= low && value <= high; });
+    for (const double value : looks_["after"].values[std::to_string(i)])
+      if (value >= low && value <= high && !was_inside_before)
+        reasons.push_back(format("%s of %s is still %.3g", text_at(control, "metric").c_str(),
+                                 text_at(control, "of").c_str(), value));
+  }
+  conclude(reasons.empty() ? "clean" : "dirty", join(reasons, "; "));
+}
+
+void FaultRun::conclude(const std::string& name, const std::string& detail) {
+  if (finished_) return;
+  state(name, world_.now(Clock::kMonotonic), detail, evidence());
+  finish();
+}
+
+void FaultRun::finish() {
+  finished_ = true;
+  world_.cancel(renew_timer_);
+  world_.cancel(wait_timer_);
+  on_finished_();
+}
+
+// The agent is gone or silent; the guard reverts at the end of its lease. A new agent's journals say what became of it.
+void FaultRun::node_lost() {
+  if (finished_ || lost_) return;
+  if (!begun_) return conclude("not_injected", "its node is lost");
+  lost_ = true;
+  world_.cancel(renew_timer_);
+  world_.cancel(wait_timer_);
+  give_up_at_ = std::max(give_up_at_, world_.now(Clock::kMonotonic) + kMargin) + kAnswer;
+  ask_new_agent();
+}
+
+void FaultRun::ask_new_agent() {
+  if (finished_) return;
+  if (world_.now(Clock::kMonotonic) > give_up_at_)
+    return conclude("dirty", "its node is lost, and nothing there answers that the fault has ended");
+  const auto again = [this] { wait_timer_ = world_.after(kAskAgain, [this] { ask_new_agent(); }); };
+  probe_link_ = host_.new_link(
+      order_.node, {.on_ready =
+                        [this, again] {
+                          const Json* recovered = member(probe_link_->handshake(), "faults");
+                          const Json* faults = recovered == nullptr ? nullptr : member(*recovered, "faults");
+                          std::string found, detail;
+                          for (std::size_t i = 0; faults != nullptr && i < faults->size(); ++i)
+                            if (text_at((*faults)[i], "fault") == id() && text_at((*faults)[i], "run") == order_.run) {
+                              found = text_at((*faults)[i], "state");
+                              detail = text_at((*faults)[i], "reason");
+                            }
+                          if (found == "clean") return conclude("clean", "proved by a new agent on " + order_.node);
+                          if (found == "dirty") return conclude("dirty", detail);
+                          // A guard journals before it acts, so after a while no journal means no injection.
+                          if (faults != nullptr && found.empty() && world_.now(Clock::kMonotonic) > begun_at_ + kMargin)
+                            return conclude("not_injected", "no journal of it on " + order_.node);
+                          again();
+                        },
+                    .on_event = [](const Json&) {},
+                    .on_lost = [again](const Error&) { again(); },
+                    .on_clock = [] {}});
+  probe_link_->connect();
+}
+
+}  // namespace mixproof

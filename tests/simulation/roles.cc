@@ -1,0 +1,150 @@
+// What runs in simulated processes: the real agent and guard, and models of workers and services.
+#include <nlohmann/json.hpp>
+
+#include "harness/agent/agent.h"
+#include "tests/simulation/simulation.h"
+
+namespace mixproof {
+namespace {
+
+constexpr Time kAnswerTime = std::chrono::milliseconds(20);   // of the model engine
+constexpr Time kStepTime = std::chrono::milliseconds(50);     // of the model training
+
+class AgentRole final : public SimRole {
+ public:
+  explicit AgentRole(SimProcess& process)
+      : agent_(process, {.program = "mixproof", .build = "sim", .state_dir = "/state", .operators = sim_operators(process)}) {
+    agent_.start();
+  }
+  bool done() const override { return agent_.done(); }
+
+ private:
+  Agent agent_;
+};
+
+class GuardRole final : public SimRole {
+ public:
+  explicit GuardRole(SimProcess& process) : guard_(process, sim_operators(process)) { guard_.start(); }
+  bool done() const override { return guard_.done(); }
+
+ private:
+  Guard guard_;
+};
+
+class ServiceRole final : public SimRole {
+ public:
+  bool done() const override { return false; }
+};
+
+// A worker that models its probe from what the simulated node shows.
+class WorkerRole final : public SimRole {
+ public:
+  explicit WorkerRole(SimProcess& process) : process_(process) {
+    process_.listen({.on_line = [this](std::string_view line) { on_line(line); }, .on_end = [this] { done_ = true; },
+                     .on_signal = {}});
+  }
+  bool done() const override { return done_; }
+
+ private:
+  void on_line(std::string_view line) {
+    const Json message = *parse_json(line, "worker");
+    if (const Json* spec = member(message, "worker")) return begin(*spec);
+    if (text_at(message, "do") == "stop") done_ = true;
+    if (text_at(message, "do") == "go") go(message.at("phases"));
+  }
+
+  void begin(const Json& spec) {
+    spec_ = spec;
+    const std::string probe = text_at(spec, "probe");
+    say({{"ready", Json::object()}, {"info", {{"schedule_hash", "sim"}}}});
+    if (probe == "http_ready") process_.after(std::chrono::milliseconds(300), [this] { finish(); });
+    if (probe == "process_progress") look();
+  }
+
+  void look() {
+    const Json params = spec_.at("params");
+    process_.after(Time(static_cast<std::int64_t>(number_at(params, "window_s") * 1e9)), [this, params] {
+      for (const Json& one : params.at("processes")) {
+        const auto threads = process_.host().threads(process_from_json(one));
+        if (!threads.ok()) continue;
+        say({{"row", {{"row", "progress"}, {"of", text_at(one, "name")},
+                      {"stopped_share", threads->front().stopped() ? 1.0 : 0.0}}}});
+      }
+      finish();
+    });
+  }
+
+  void go(const Json& phases) {
+    phases_ = phases;
+    const Time begin(integer_at(phases.front(), "begin_ns"));
+    if (text_at(spec_, "probe") == "inference")
+      schedule(begin, 0);
+    else
+      step(begin, 0);
+  }
+
+  Time end() const { return Time(integer_at(phases_.back(), "end_ns")); }
+
+  // Ten requests a second, over the engines of the other nodes in turn.
+  void schedule(Time at, int index) {
+    if (at >= end()) {
+      process_.after(std::chrono::milliseconds(500), [this] { finish(); });
+      return;
+    }
+    process_.at(Clock::kMonotonic, at, [this, at, index] {
+      answer(at, index);
+      schedule(at + std::chrono::milliseconds(100), index + 1);
+    });
+  }
+
+  void answer(Time scheduled, int index) {
+    const std::string node = index % 2 == 0 ? "serve-0" : "serve-1";
+    SimProcess* engine = process_.simulation().find("llm", node);
+    if (engine == nullptr) return row(scheduled, index, "CONNECT_ERROR");
+    if (process_.simulation().stopped(engine->pid())) {
+      process_.after(kAnswerTime, [this, scheduled, index] { answer(scheduled, index); });
+      return;
+    }
+    process_.after(kAnswerTime, [this, scheduled, index] { row(scheduled, index, "OK"); });
+  }
+
+  void row(Time scheduled, int index, const std::string& outcome) {
+    const std::int64_t now = process_.now(Clock::kMonotonic).count();
+    say({{"row", {{"row", "request"}, {"i", index}, {"sched", scheduled.count()}, {"send", scheduled.count()},
+                  {"first", now}, {"last", now}, {"end", now}, {"tokens", 1}, {"events", 1}, {"outcome", outcome}}}});
+  }
+
+  void step(Time at, int index) {
+    if (at >= end()) return finish();
+    process_.at(Clock::kMonotonic, at + kStepTime, [this, at, index] {
+      say({{"row", {{"row", "step"}, {"rank", integer_at(spec_, "rank")}, {"step", index}, {"begin", at.count()},
+                    {"end", (at + kStepTime).count()}}}});
+      step(at + kStepTime, index + 1);
+    });
+  }
+
+  void finish() {
+    say({{"done", {{"check", {{"ok", true}}}}}});
+    done_ = true;
+  }
+  void say(const Json& message) { static_cast<void>(process_.tell_parent(line_of(message))); }
+
+  SimProcess& process_;
+  Json spec_, phases_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+void start_role(SimProcess& process, const std::string& program) {
+  if (program == "agent")
+    process.run(std::make_unique<AgentRole>(process));
+  else if (program == "guard")
+    process.run(std::make_unique<GuardRole>(process));
+  else if (program == "worker")
+    process.run(std::make_unique<WorkerRole>(process));
+  else
+    process.run(std::make_unique<ServiceRole>());
+}
+
+}  // namespace mixproof

@@ -1,0 +1,339 @@
+// Whole runs over the simulated World: no sleeping, one seed each.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "harness/agent/recover.h"
+#include "harness/controller/run.h"
+#include "tests/simulation/simulation.h"
+
+namespace mixproof {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr const char* kNodes[] = {"edge-0", "serve-0", "serve-1", "train-0", "train-1"};
+constexpr const char* kPause = "stall/0";
+
+Plan stall_plan() {
+  Plan plan;
+  plan.schema_version = kSuiteSchemaVersion;
+  plan.name = "simulated";
+  plan.seed = 7;
+  for (const char* name : kNodes) plan.nodes.push_back({name, std::string(name).substr(0, std::string(name).find('-'))});
+  ServicePlan llm;
+  llm.name = "llm";
+  llm.start = "llama_cpp";
+  llm.on = "serve";
+  llm.replicas = 2;
+  llm.instances = {{"llm[0]", "serve-0", 8080}, {"llm[1]", "serve-1", 8080}};
+  plan.services.push_back(llm);
+  LoadPlan users;
+  users.name = "users";
+  users.probe = "inference";
+  users.on = "edge";
+  users.params = {{"deadline_s", 10}};
+  users.nodes = {"edge-0"};
+  LoadPlan trainer;
+  trainer.name = "trainer";
+  trainer.probe = "training";
+  trainer.on = "train";
+  trainer.params = Json::object();
+  trainer.nodes = {"train-0", "train-1"};
+  plan.loads = {users, trainer};
+  PhasePlan baseline{.name = "baseline", .run = {"users"}, .settle_s = 1, .measure_s = 5};
+  PhasePlan stall{.name = "stall", .run = {"users", "trainer"}, .settle_s = 1, .measure_s = 29};
+  stall.begin_s = 6;
+  FaultPlanEntry pause;
+  pause.id = kPause;
+  pause.fault = "process_pause";
+  pause.target = "llm[0]";
+  pause.at_s = 3;
+  pause.for_s = 4;
+  pause.params = Json::object();
+  stall.faults = {pause};
+  plan.phases = {baseline, stall};
+  return plan;
+}
+
+// One controller over a simulated cluster, and what it recorded.
+class SimulatedRun {
+ public:
+  explicit SimulatedRun(std::uint64_t seed, Plan plan = stall_plan()) : simulation(seed) {
+    simulation.add_node("controller");
+    for (const char* name : kNodes) simulation.add_node(name);
+    controller = &simulation.start_root("controller", "controller");
+    RunSetup setup;
+    setup.id = "run-1";
+    setup.directory = "/run";
+    setup.build = "sim";
+    setup.plan = std::move(plan);
+    for (const char* name : kNodes)
+      setup.nodes.push_back({.name = name, .role = "", .address = "", .prefix = {"on", "{name}"}, .agent = "mixproof",
+                             .cgroup = std::string("mixproof/sim/") + name});
+    setup.services["llm[0]"] = {.argv = {"llm"}};
+    setup.services["llm[1]"] = {.argv = {"llm"}};
+    run = std::make_unique<Run>(*controller, std::move(setup),
+                                RunObserver{.note = {}, .phase = {}, .row = [this](const Json& row) { rows.push_back(row); }});
+    run->start();
+  }
+
+  // Within a simulated five minutes, or the test fails: every run ends.
+  void to_the_end() {
+    ASSERT_TRUE(simulation.run_until([this] { return run->done(); }, seconds(300))) << "the run did not end";
+  }
+
+  std::vector<Json> of(const std::string& kind) const {
+    std::vector<Json> out;
+    std::copy_if(rows.begin(), rows.end(), std::back_inserter(out),
+                 [&](const Json& row) { return text_at(row, "row") == kind; });
+    return out;
+  }
+  std::vector<std::string> fault_states() const {
+    std::vector<std::string> out;
+    for (const Json& row : of("fault")) out.push_back(text_at(row, "state"));
+    return out;
+  }
+  std::string last_fault_state() const { return fault_states().empty() ? "" : fault_states().back(); }
+  bool paused() {
+    SimProcess* engine = simulation.find("llm", "serve-0");
+    return engine != nullptr && simulation.stopped(engine->pid());
+  }
+  void until_paused() {
+    ASSERT_TRUE(simulation.run_until([this] { return last_fault_state() == "effective"; }, seconds(60)));
+    ASSERT_TRUE(paused());
+  }
+  void until_free(Time limit) {
+    const Time begin = simulation.now();
+    ASSERT_TRUE(simulation.run_until([this] { return !paused(); }, begin + limit)) << "still paused";
+  }
+  // Nothing of ours is left but the processes of a node whose agent nobody can reach.
+  int left_behind() {
+    int left = 0;
+    for (const char* name : kNodes) left += static_cast<int>(simulation.living(name).size());
+    return left;
+  }
+
+  Simulation simulation;
+  SimProcess* controller = nullptr;
+  std::unique_ptr<Run> run;
+  std::vector<Json> rows;
+};
+
+std::vector<std::string> kGoodLife = {"planned", "injected", "effective", "reverting", "clean"};
+
+TEST(RunSimulation, GoesThroughItsPhasesAndLeavesNothing) {
+  SimulatedRun world(1);
+  world.to_the_end();
+  EXPECT_FALSE(world.run->failure().has_value());
+  EXPECT_EQ(world.fault_states(), kGoodLife);
+  ASSERT_EQ(world.of("phase").size(), 2u);
+  EXPECT_EQ(text_at(world.of("phase_end")[1], "name"), "stall");
+  EXPECT_TRUE(flag_at(world.of("phase_end")[1], "complete"));
+  EXPECT_NEAR(static_cast<double>(world.of("request").size()), 360, 2);
+  EXPECT_EQ(text_at(world.of("stop")[0], "why"), "end");
+  EXPECT_EQ(text_at(world.rows.back(), "row"), "end");
+  EXPECT_EQ(world.left_behind(), 0);
+}
+
+TEST(RunSimulation, StalledRequestsAreSeenByTheUsers) {
+  SimulatedRun world(2);
+  world.to_the_end();
+  std::int64_t longest = 0;
+  for (const Json& row : world.of("request"))
+    longest = std::max(longest, integer_at(row, "first") - integer_at(row, "sched"));
+  EXPECT_GT(longest, std::int64_t{3'500'000'000});
+}
+
+TEST(RunSimulation, TheSameSeedGivesTheSameRows) {
+  SimulatedRun one(3), two(3), other(4);
+  one.to_the_end();
+  two.to_the_end();
+  other.to_the_end();
+  EXPECT_EQ(one.rows, two.rows);
+  EXPECT_NE(one.rows, other.rows);
+}
+
+TEST(RunSimulation, ClocksOfNodesAreMappedWithinTheirUncertainty) {
+  SimulatedRun world(5);
+  world.to_the_end();
+  for (const Json& row : world.of("clock")) {
+    const std::int64_t truth =
+        (world.simulation.node("controller").mono_offset - world.simulation.node(text_at(row, "node")).mono_offset).count();
+    EXPECT_LE(std::abs(integer_at(row, "offset_ns") - truth), integer_at(row, "uncertainty_ns"));
+  }
+  EXPECT_GE(world.of("clock").size(), 5u);
+}
+
+TEST(RunSimulation, ALostAgentEndsTheRunByItselfAndIsNamed) {
+  SimulatedRun world(6);
+  ASSERT_TRUE(world.simulation.run_until([&] { return !world.of("phase").empty(); }, seconds(60)));
+  world.simulation.kill(world.simulation.find("agent", "train-1")->pid());
+  world.to_the_end();
+  ASSERT_EQ(world.of("lost").size(), 1u);
+  EXPECT_EQ(text_at(world.of("lost")[0], "node"), "train-1");
+  ASSERT_TRUE(world.run->failure().has_value());
+  EXPECT_NE(world.run->failure()->message.find("train-1"), std::string::npos);
+  EXPECT_EQ(world.left_behind(), 0);
+}
+
+TEST(RunSimulation, AnAgentThatNeverAnswersIsNamed) {
+  SimulatedRun world(7);
+  world.simulation.node("serve-1").cut = true;
+  world.to_the_end();
+  ASSERT_TRUE(world.run->failure().has_value());
+  EXPECT_NE(world.run->failure()->message.find("serve-1"), std::string::npos);
+  EXPECT_FALSE(world.run->began());
+}
+
+TEST(RunSimulation, ALostAgentInMidFaultIsProvedCleanByANewOne) {
+  SimulatedRun world(8);
+  world.until_paused();
+  world.simulation.kill(world.simulation.find("agent", "serve-0")->pid());
+  EXPECT_TRUE(world.simulation.find("guard", "serve-0") != nullptr) << "a guard outlives its agent";
+  world.to_the_end();
+  EXPECT_EQ(world.last_fault_state(), "clean");
+  EXPECT_FALSE(world.paused());
+  EXPECT_EQ(text_at(world.of("lost")[0], "node"), "serve-0");
+}
+
+TEST(RunSimulation, ACutLineInMidFaultEndsUnprovenNeverClean) {
+  SimulatedRun world(9);
+  world.until_paused();
+  world.simulation.node("serve-0").cut = true;
+  world.to_the_end();
+  EXPECT_EQ(world.last_fault_state(), "dirty") << "nobody could ask the node";
+  EXPECT_FALSE(world.paused()) << "its lease has ended all the same";
+}
+
+TEST(RunSimulation, ADeadGuardLetsGoAndIsNoticed) {
+  SimulatedRun world(10);
+  world.until_paused();
+  world.simulation.kill(world.simulation.find("guard", "serve-0")->pid());
+  EXPECT_FALSE(world.paused()) << "the kernel lets go at once";
+  world.to_the_end();
+  const auto states = world.fault_states();
+  EXPECT_NE(std::find(states.begin(), states.end(), "guard_lost"), states.end());
+  EXPECT_EQ(world.last_fault_state(), "clean");
+}
+
+TEST(RunSimulation, WithoutControllerTheFaultEndsAtOnceThroughItsAgent) {
+  SimulatedRun world(11);
+  world.until_paused();
+  world.simulation.kill(world.controller->pid());
+  world.until_free(seconds(1));
+  world.simulation.run_until([] { return false; }, world.simulation.now() + seconds(20));
+  EXPECT_EQ(world.left_behind(), 0) << "agents end everything they started";
+}
+
+TEST(RunSimulation, WithoutControllerAndAgentTheLeaseEndsIt) {
+  SimulatedRun world(12);
+  world.until_paused();
+  world.simulation.kill(world.controller->pid());
+  world.simulation.kill(world.simulation.find("agent", "serve-0")->pid());
+  const Time killed = world.simulation.now();
+  // The engine died with its agent; what must end by itself is the guard, with its lease.
+  ASSERT_TRUE(world.simulation.run_until([&] { return world.simulation.find("guard", "serve-0") == nullptr; },
+                                         killed + seconds(16)));
+  SimNode& node = world.simulation.node("serve-0");
+  const auto journal = decode_journal(node.files[journal_path("/state", "run-1", kPause)], "journal");
+  ASSERT_TRUE(journal.ok());
+  EXPECT_EQ(journal_state(*journal).state, "clean");
+}
+
+TEST(RunSimulation, ALeaseThatIsNotRenewedEndsTheFaultEarly) {
+  Plan plan = stall_plan();
+  plan.lease_s = 2;
+  plan.renew_s = 30;    // longer than the fault: nothing renews
+  SimulatedRun world(13, plan);
+  world.until_paused();
+  const Time begin = world.simulation.now();
+  world.until_free(seconds(3));
+  EXPECT_LT(world.simulation.now() - begin, milliseconds(2100));
+  world.to_the_end();
+  EXPECT_EQ(world.last_fault_state(), "clean");
+}
+
+TEST(RunSimulation, AnUndoThatFailsIsDirty) {
+  SimulatedRun world(14);
+  world.until_paused();
+  world.simulation.node("serve-0").undo_fails = true;
+  world.to_the_end();
+  EXPECT_EQ(world.last_fault_state(), "dirty");
+}
+
+TEST(RunSimulation, AStopRevertsFirst) {
+  SimulatedRun world(15);
+  world.until_paused();
+  world.run->stop("signal 15");
+  world.run->stop("signal 15");   // a second one only says what is still going on
+  world.to_the_end();
+  EXPECT_EQ(world.last_fault_state(), "clean");
+  EXPECT_EQ(text_at(world.of("stop")[0], "why"), "signal 15");
+  EXPECT_FALSE(flag_at(world.of("phase_end").back(), "complete"));
+  EXPECT_FALSE(world.paused());
+  EXPECT_EQ(world.left_behind(), 0);
+}
+
+TEST(RunSimulation, AFaultOnAProcessThatStandsStillAlreadyIsNotEffective) {
+  SimulatedRun world(16);
+  ASSERT_TRUE(world.simulation.run_until([&] { return world.last_fault_state() == "planned"; }, seconds(60)));
+  // Another tracer has the engine from before the first look on.
+  SimProcess& foreign = world.simulation.start_root("serve-0", "debugger");
+  const Operators hold = sim_operators(foreign);
+  const HostOperation operation = HoldStopped{world.simulation.find("llm", "serve-0")->self()};
+  ASSERT_TRUE(hold(operation).apply(operation).ok());
+  world.to_the_end();
+  const auto states = world.fault_states();
+  EXPECT_EQ(std::find(states.begin(), states.end(), "effective"), states.end());
+}
+
+TEST(RunSimulation, WithoutAJournalNothingIsInjected) {
+  SimulatedRun world(17);
+  ASSERT_TRUE(world.simulation.run_until([&] { return world.last_fault_state() == "planned"; }, seconds(60)));
+  world.simulation.node("serve-0").disk_full = true;
+  world.to_the_end();
+  const auto states = world.fault_states();
+  EXPECT_EQ(states.back(), "refused");
+  EXPECT_EQ(std::find(states.begin(), states.end(), "injected"), states.end());
+}
+
+TEST(RunSimulation, AFullDiskUnderTheRecordingStopsTheRunAndReverts) {
+  SimulatedRun world(18);
+  world.until_paused();
+  world.simulation.node("controller").disk_full = true;
+  world.to_the_end();
+  ASSERT_TRUE(world.run->failure().has_value());
+  EXPECT_NE(world.run->failure()->message.find("No space left"), std::string::npos);
+  EXPECT_EQ(world.last_fault_state(), "clean");
+  EXPECT_FALSE(world.paused());
+}
+
+// Kill anything at any time: the run ends, nothing stays paused, and an unproven end never reads clean.
+TEST(RunSimulation, AnythingMayDieAtAnyMoment) {
+  for (std::uint64_t seed = 100; seed < 220; ++seed) {
+    SimulatedRun world(seed);
+    Random random(seed, "victims");
+    const Time when = milliseconds(random.below(40'000));
+    const std::string node = kNodes[random.below(5)];
+    const bool whole_controller = random.below(5) == 0;
+    world.simulation.at(when, [&] {
+      const auto processes = world.simulation.living(node);
+      if (whole_controller) return world.simulation.kill(world.controller->pid());
+      if (!processes.empty()) world.simulation.kill(processes[random.below(processes.size())]->pid());
+    });
+    const bool ended = world.simulation.run_until([&] { return world.run->done() || !world.controller->alive(); }, seconds(400));
+    ASSERT_TRUE(ended) << "seed " << seed;
+    world.simulation.run_until([] { return false; }, world.simulation.now() + seconds(40));
+    EXPECT_FALSE(world.paused()) << "seed " << seed;
+    EXPECT_EQ(world.left_behind(), 0) << "seed " << seed;
+    if (world.controller->alive()) {
+      EXPECT_EQ(text_at(world.rows.back(), "row"), "end") << "seed " << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mixproof

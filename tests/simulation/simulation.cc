@@ -1,0 +1,347 @@
+#include "tests/simulation/simulation.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "harness/base/check.h"
+
+namespace mixproof {
+namespace {
+
+constexpr const char* kPrograms[] = {"agent", "guard", "worker"};
+
+class SimFiles final : public Files {
+ public:
+  SimFiles(SimNode& node, int pid, std::function<bool(int)> lives) : node_(node), pid_(pid), lives_(std::move(lives)) {}
+  Status make_directories(const std::string&) override { return ok(); }
+  Status append(const std::string& path, std::string_view bytes) override { return append_synced(path, bytes); }
+  Status append_synced(const std::string& path, std::string_view bytes) override {
+    if (node_.disk_full) return Error{Code::kSystem, "write " + path + ": No space left on device"};
+    node_.files[path].append(bytes);
+    return ok();
+  }
+  Status replace(const std::string& path, std::string_view bytes) override {
+    if (node_.disk_full) return Error{Code::kSystem, "write " + path + ": No space left on device"};
+    node_.files[path] = bytes;
+    return ok();
+  }
+  Result<std::string> read(const std::string& path) override {
+    const auto it = node_.files.find(path);
+    if (it == node_.files.end()) return Error{Code::kSystem, "open " + path + ": No such file or directory"};
+    return it->second;
+  }
+  Result<std::vector<std::string>> list(const std::string& directory) override {
+    std::vector<std::string> names;
+    for (const auto& [path, bytes] : node_.files)
+      if (path.size() > directory.size() + 1 && path.compare(0, directory.size() + 1, directory + "/") == 0 &&
+          path.find('/', directory.size() + 1) == std::string::npos)
+        names.push_back(path.substr(directory.size() + 1));
+    return names;
+  }
+  Result<bool> try_lock(const std::string& path) override {
+    const auto it = node_.locks.find(path);
+    if (it != node_.locks.end() && it->second != pid_ && lives_(it->second)) return false;
+    node_.locks[path] = pid_;
+    return true;
+  }
+
+ private:
+  SimNode& node_;
+  int pid_;
+  std::function<bool(int)> lives_;
+};
+
+}  // namespace
+
+class SimHost final : public HostView {
+ public:
+  SimHost(Simulation& simulation, SimNode& node) : simulation_(simulation), node_(node) {}
+  Result<ProcessId> identify(int pid) const override {
+    for (SimProcess* process : simulation_.living(node_.name))
+      if (process->pid() == pid) return process->self();
+    return Error{Code::kUnavailable, "no such process"};
+  }
+  Result<std::vector<ThreadState>> threads(const ProcessId& id) const override {
+    for (SimProcess* process : simulation_.living(node_.name))
+      if (process->self() == id) {
+        const bool held = simulation_.stopped(id.pid);
+        // A model that moves is switched a hundred times a second.
+        const auto switches = static_cast<std::uint64_t>(simulation_.now().count() / 10'000'000);
+        return std::vector<ThreadState>{{id.pid, held ? 't' : 'S', held ? process->tracer_ : 0, switches}};
+      }
+    return Error{Code::kUnavailable, "no such process"};
+  }
+  std::vector<int> members(const std::string& cgroup) const override {
+    std::vector<int> pids;
+    for (SimProcess* process : simulation_.living(node_.name))
+      if (process->cgroup() == cgroup) pids.push_back(process->pid());
+    return pids;
+  }
+
+ private:
+  Simulation& simulation_;
+  SimNode& node_;
+};
+
+class SimChild final : public Child {
+ public:
+  SimChild(SimProcess& parent, SimProcess& child) : parent_(parent), child_(child) {}
+  ~SimChild() override {
+    parent_.children_.erase(child_.pid());
+    close_input();
+  }
+  Status send(std::string_view line) override {
+    if (!child_.alive()) return Error{Code::kPeerLost, "the other side is gone"};
+    parent_.to_child(child_, [text = std::string(line)](ParentEvents& events) {
+      if (events.on_line) events.on_line(text);
+    });
+    return ok();
+  }
+  void close_input() override {
+    if (std::exchange(child_.input_ended_, true)) return;
+    parent_.to_child(child_, [](ParentEvents& events) {
+      if (events.on_end) events.on_end();
+    });
+  }
+  void kill(int signal) override { child_.deliver_signal(signal); }
+  ProcessId id() const override { return child_.self(); }
+
+ private:
+  SimProcess& parent_;
+  SimProcess& child_;
+};
+
+Simulation::Simulation(std::uint64_t seed) : random_(seed) {}
+Simulation::~Simulation() {
+  // Roles hold children of other processes: let them go before the processes.
+  for (auto& process : processes_) process->alive_ = false;
+  for (auto& process : processes_) process->role_.reset();
+}
+
+SimNode& Simulation::add_node(const std::string& name) {
+  auto node = std::make_unique<SimNode>();
+  node->name = name;
+  node->mono_offset = std::chrono::milliseconds(random_.below(10'000'000));
+  node->boot_offset = std::chrono::milliseconds(random_.below(10'000'000));
+  return *(nodes_[name] = std::move(node));
+}
+
+SimProcess& Simulation::start_root(const std::string& node, const std::string& program) {
+  return start(node, program, nullptr);
+}
+
+SimProcess& Simulation::start(const std::string& node, const std::string& program, SimProcess* parent) {
+  processes_.push_back(std::make_unique<SimProcess>(*this, *nodes_.at(node), program, next_pid_++, parent));
+  return *processes_.back();
+}
+
+void Simulation::at(Time when, std::function<void()> task) {
+  events_.emplace(std::max(when, now_), Event{next_order_++, std::move(task)});
+}
+
+bool Simulation::run_until(const std::function<bool()>& done, Time limit) {
+  while (!done()) {
+    if (events_.empty() || events_.begin()->first > limit) return false;
+    now_ = events_.begin()->first;
+    const Event event = std::move(events_.begin()->second);
+    events_.erase(events_.begin());
+    event.task();
+    reap();
+  }
+  return true;
+}
+
+void Simulation::reap() {
+  for (std::size_t i = 0; i < processes_.size(); ++i)
+    if (processes_[i]->alive_ && processes_[i]->role_ && processes_[i]->role_->done()) processes_[i]->die(0);
+}
+
+void Simulation::kill(int pid) {
+  for (std::size_t i = 0; i < processes_.size(); ++i)
+    if (processes_[i]->pid() == pid) processes_[i]->die(SIGKILL);
+}
+
+SimProcess* Simulation::find(const std::string& program, const std::string& node) {
+  SimProcess* found = nullptr;
+  for (SimProcess* process : living(node))
+    if (process->program() == program) found = process;
+  return found;
+}
+
+std::vector<SimProcess*> Simulation::living(const std::string& node) const {
+  std::vector<SimProcess*> out;
+  for (const auto& process : processes_)
+    if (process->alive() && process->node().name == node) out.push_back(process.get());
+  return out;
+}
+
+bool Simulation::stopped(int pid) const {
+  const SimProcess* target = nullptr;
+  for (const auto& process : processes_)
+    if (process->pid() == pid) target = process.get();
+  if (target == nullptr || target->tracer_ == 0) return false;
+  for (const auto& process : processes_)
+    if (process->pid() == target->tracer_) return process->alive();   // the kernel lets go when the tracer dies
+  return false;
+}
+
+SimProcess::SimProcess(Simulation& simulation, SimNode& node, std::string program, int pid, SimProcess* parent)
+    : simulation_(simulation), node_(node), program_(std::move(program)), pid_(pid), parent_(parent),
+      files_(std::make_unique<SimFiles>(node, pid,
+                                        [&simulation](int holder) {
+                                          for (const auto& process : simulation.processes_)
+                                            if (process->pid() == holder) return process->alive();
+                                          return false;
+                                        })),
+      host_(std::make_unique<SimHost>(simulation, node)) {}
+
+SimProcess::~SimProcess() = default;
+
+Time SimProcess::now(Clock clock) {
+  if (clock == Clock::kUtc) return simulation_.now() + std::chrono::hours(24 * 365 * 50);
+  return simulation_.now() + (clock == Clock::kBoottime ? node_.boot_offset : node_.mono_offset);
+}
+
+TimerId SimProcess::at(Clock clock, Time when, std::function<void()> task) {
+  const TimerId id = next_timer_++;
+  const Time offset = clock == Clock::kBoottime ? node_.boot_offset : node_.mono_offset;
+  simulation_.at(when - offset, [this, id, task = std::move(task)] {
+    if (alive_ && cancelled_.erase(id) == 0) task();
+  });
+  return id;
+}
+
+bool SimProcess::line_is_cut(const SimProcess& other) const {
+  return &node_ != &other.node_ && (node_.cut || other.node_.cut);
+}
+
+void SimProcess::to_child(SimProcess& child, std::function<void(ParentEvents&)> what) {
+  const Time delay = std::chrono::microseconds(20 + simulation_.random_.below(400));
+  const Time when = std::max(simulation_.now() + delay, child.last_down_ + Time(1));
+  child.last_down_ = when;
+  simulation_.at(when, [this, &child, what = std::move(what)] {
+    if (child.alive_ && !line_is_cut(child)) what(child.parent_events_);
+  });
+}
+
+void SimProcess::to_parent(std::function<void(ChildEvents&)> what) {
+  if (parent_ == nullptr) return;
+  const Time delay = std::chrono::microseconds(20 + simulation_.random_.below(400));
+  const Time when = std::max(simulation_.now() + delay, last_up_ + Time(1));
+  last_up_ = when;
+  simulation_.at(when, [this, what = std::move(what)] {
+    if (!parent_->alive_ || line_is_cut(*parent_)) return;
+    const auto it = parent_->children_.find(pid_);
+    if (it == parent_->children_.end()) return;
+    ChildEvents events = it->second;   // a callback may forget the child
+    what(events);
+  });
+}
+
+Result<std::unique_ptr<Child>> SimProcess::spawn(const ChildSpec& spec, ChildEvents events) {
+  std::string program = spec.argv.front(), where = node_.name;
+  for (const std::string& word : spec.argv)
+    for (const char* role : kPrograms)
+      if (word == role) program = role;
+  // A transport's prefix in the simulation is the word "on" and the node's name.
+  if (spec.argv.front() == "on") where = spec.argv.at(1);
+  SimProcess& child = simulation_.start(where, program, this);
+  child.cgroup_ = spec.cgroup;
+  child.outlives_parent_ = spec.outlives_parent || program == "agent";
+  children_[child.pid()] = std::move(events);
+  // It begins after the call returns, as a real one does.
+  simulation_.at(simulation_.now() + std::chrono::microseconds(100), [&child, program] {
+    if (child.alive_) start_role(child, program);
+  });
+  child.last_down_ = simulation_.now() + std::chrono::microseconds(100);
+  return std::unique_ptr<Child>(std::make_unique<SimChild>(*this, child));
+}
+
+Status SimProcess::tell_parent(std::string_view line) {
+  if (parent_ == nullptr || !parent_->alive_) return Error{Code::kPeerLost, "nobody reads"};
+  to_parent([text = std::string(line)](ChildEvents& events) {
+    if (events.on_line) events.on_line(text);
+  });
+  return ok();
+}
+
+Status SimProcess::signal(const ProcessId& process, int signal) {
+  for (SimProcess* other : simulation_.living(node_.name))
+    if (other->self() == process) {
+      other->deliver_signal(signal);
+      return ok();
+    }
+  return Error{Code::kUnavailable, "the process is gone"};
+}
+
+void SimProcess::deliver_signal(int signal) {
+  if (!alive_) return;
+  if (signal == SIGKILL || (!parent_events_.on_signal && !simulation_.stopped(pid_))) return die(signal);
+  if (parent_events_.on_signal) parent_events_.on_signal(signal);
+}
+
+Status SimProcess::clear_cgroup(const std::string& cgroup) {
+  for (SimProcess* process : simulation_.living(node_.name))
+    if (process->cgroup() == cgroup) process->die(SIGKILL);
+  return ok();
+}
+
+void SimProcess::die(int wait_status) {
+  if (!alive_) return;
+  to_parent([wait_status](ChildEvents& events) {
+    if (events.on_exit) events.on_exit(wait_status);
+  });
+  alive_ = false;
+  for (const auto& process : simulation_.processes_) {
+    if (process->parent_ != this || !process->alive_) continue;
+    if (!process->outlives_parent_) {
+      process->die(SIGKILL);
+    } else if (!std::exchange(process->input_ended_, true)) {
+      to_child(*process, [](ParentEvents& events) {
+        if (events.on_end) events.on_end();
+      });
+    }
+  }
+}
+
+// The operator of the simulated pause.
+class SimHold final : public HostOperator {
+ public:
+  explicit SimHold(SimProcess& guard) : guard_(guard) {}
+  Result<std::string> preimage(const HostOperation& operation) override {
+    TRY(find(operation));
+    return std::string("1 thread, not traced");
+  }
+  Status apply(const HostOperation& operation) override {
+    SimProcess* target = TRY(find(operation));
+    target->tracer_ = guard_.pid();
+    return ok();
+  }
+  Status undo(const HostOperation& operation, const std::string&) override {
+    if (guard_.node().undo_fails) return Error{Code::kSystem, "let go: Operation not permitted"};
+    const Result<SimProcess*> target = find(operation);
+    if (target.ok() && (*target)->tracer_ == guard_.pid()) (*target)->tracer_ = 0;
+    return ok();
+  }
+  Status verify_undone(const HostOperation& operation) override {
+    const Result<SimProcess*> target = find(operation);
+    if (target.ok() && guard_.simulation().stopped((*target)->pid()))
+      return Error{Code::kConflict, "the process is still in a tracing stop"};
+    return ok();
+  }
+
+ private:
+  Result<SimProcess*> find(const HostOperation& operation) const {
+    for (SimProcess* process : guard_.simulation().living(guard_.node().name))
+      if (process->self() == std::get<HoldStopped>(operation).process) return process;
+    return Error{Code::kUnavailable, "the process is gone"};
+  }
+  SimProcess& guard_;
+};
+
+Operators sim_operators(SimProcess& process) {
+  auto hold = std::make_shared<SimHold>(process);
+  return [hold](const HostOperation&) -> HostOperator& { return *hold; };
+}
+
+}  // namespace mixproof
