@@ -37,6 +37,8 @@ struct ServiceKind {
   int port;                // default
   Result<Json> (*check_params)(const Json& params, const std::string& pointer);   // returns them with defaults filled in
   Status (*available)();   // whether this machine can start it: kInvalid with the reason and what to do (exit 4)
+  // How to start one instance. May run a program for up to a second to learn what is installed; kInvalid when it
+  // cannot work.
   Result<ServiceCommand> (*command)(const ServiceRequest& request);
   Json (*schema)();        // draft-07 of params
 };
