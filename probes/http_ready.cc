@@ -114,8 +114,8 @@ class Attempt {
     if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
     return {Code::kUnavailable, text};
   }
-  Error silence(const std::string& what) const {
-    return {Code::kTimeout, what + " before the deadline of the question"};
+  static Error silence(const char* what) {
+    return {Code::kTimeout, format("%s before the deadline of the question", what)};
   }
 
   bool wait(int socket, short events) const {

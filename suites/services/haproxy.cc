@@ -24,7 +24,7 @@ Status available() {
 // "2.6.12-1+deb12u4" of "HAProxy version 2.6.12-1+deb12u4 2026/10/17 - https://haproxy.org/".
 Result<std::string> version_of(const std::string& program) {
   const ProgramOutput printed = TRY(run_program({program, "-v"}, std::chrono::seconds(5)));
-  const std::vector<std::string> words = split(printed.out.substr(0, printed.out.find('\n')), ' ');
+  const std::vector<std::string> words = split(first_line(printed.out), ' ');
   if (printed.exit_code != 0 || words.size() < 3 || words[1] != "version")
     return Error{Code::kInvalid, program + " -v does not say its version: " + printed.out};
   return words[2];

@@ -24,8 +24,6 @@ std::string python_path() {
   return MIXPROOF_SOURCE_DIR "/.venv/bin/python";
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 Status available() {
   TRY(describe_llama(true));
   return ok();

@@ -91,6 +91,8 @@ Result<ProgramOutput> run_program(const std::vector<std::string>& argv, std::chr
   return result;
 }
 
+std::string first_line(const std::string& text) { return split(text, '\n').front(); }
+
 std::string find_program(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::vector<std::string> folders = split(path == nullptr ? "" : path, ':');

@@ -17,6 +17,8 @@ struct ProgramOutput {
 // kSystem when it cannot be started; kTimeout, after ending it, when it runs past the deadline.
 Result<ProgramOutput> run_program(const std::vector<std::string>& argv, std::chrono::milliseconds deadline);
 
+std::string first_line(const std::string& text);
+
 // The program's path in PATH or the system folders (which PATH lacks for users); empty when it is nowhere.
 std::string find_program(const std::string& name);
 

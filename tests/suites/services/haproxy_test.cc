@@ -47,7 +47,8 @@ TEST(Haproxy, NeedsAServiceBehindIt) {
 }
 
 TEST(Haproxy, IsStartedInTheForegroundFromItsOwnFile) {
-  if (!service_kind("haproxy")->available().ok()) GTEST_SKIP() << service_kind("haproxy")->available().error().message;
+  if (!service_kind("haproxy")->available().ok())
+    GTEST_SKIP() << service_kind("haproxy")->available().error().message;
   const Result<ServiceCommand> command = service_kind("haproxy")->command(front());
   ASSERT_TRUE(command.ok()) << command.error().message;
   ASSERT_EQ(command->argv.size(), 4u);
