@@ -50,7 +50,8 @@ Result<Url> parse_url(const std::string& text) {
   constexpr std::string_view kScheme = "http://";
   if (!starts_with(text, kScheme)) return wrong;
   const std::size_t slash = text.find('/', kScheme.size());
-  const std::string authority = text.substr(kScheme.size(), slash == std::string::npos ? slash : slash - kScheme.size());
+  const std::string authority =
+      text.substr(kScheme.size(), slash == text.npos ? slash : slash - kScheme.size());
   Url url{"", "80", slash == std::string::npos ? "/" : text.substr(slash)};
   const std::size_t bracket = authority.find(']');
   const std::size_t colon = authority.find(':', bracket == std::string::npos ? 0 : bracket);
@@ -60,8 +61,11 @@ Result<Url> parse_url(const std::string& text) {
     if (url.host.front() != '[' || url.host.back() != ']') return wrong;
     url.host = url.host.substr(1, url.host.size() - 2);
   }
-  const bool digits = !url.port.empty() && url.port.find_first_not_of("0123456789") == std::string::npos;
-  if (url.host.empty() || !digits || url.port.size() > 5 || std::stoi(url.port) > 65535 || text.find_first_of(" \r\n") != std::string::npos) return wrong;
+  const bool digits =
+      !url.port.empty() && url.port.find_first_not_of("0123456789") == std::string::npos;
+  const bool in_range = digits && url.port.size() <= 5 && std::stoi(url.port) <= 65535;
+  if (url.host.empty() || !in_range || text.find_first_of(" \r\n") != std::string::npos)
+    return wrong;
   return url;
 }
 
@@ -75,7 +79,8 @@ Result<Address> resolve(const Url& url) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int failed = getaddrinfo(url.host.c_str(), url.port.c_str(), &hints, &found);
-  if (failed != 0) return Error{Code::kUnavailable, "cannot resolve " + url.host + ": " + gai_strerror(failed)};
+  if (failed != 0)
+    return Error{Code::kUnavailable, "cannot resolve " + url.host + ": " + gai_strerror(failed)};
   Address address;
   std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
   address.length = found->ai_addrlen;
@@ -90,9 +95,11 @@ class Attempt {
 
   // The status, or what was seen instead of one.
   Result<int> ask(const Address& address, const Url& url) {
-    const Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const Socket socket(
+        ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!socket) return system_error("socket");
-    if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.length) != 0) {
+    if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage),
+                address.length) != 0) {
       if (errno != EINPROGRESS) return seen(errno);
       if (!wait(socket.get(), POLLOUT)) return silence("no connection");
       int error = 0;
@@ -100,10 +107,12 @@ class Attempt {
       getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
       if (error != 0) return seen(error);
     }
-    const std::string request = "GET " + url.path + " HTTP/1.1\r\nHost: " + url.host + ":" + url.port +
+    const std::string request = "GET " + url.path + " HTTP/1.1\r\nHost: " + url.host + ":" +
+                                url.port +
                                 "\r\nConnection: close\r\nAccept-Encoding: identity\r\n\r\n";
     // A few hundred bytes always fit into the buffer of a new socket.
-    if (send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size()))
+    if (send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(request.size()))
       return seen(errno);
     return read_status(socket.get());
   }
@@ -111,7 +120,8 @@ class Attempt {
  private:
   static Error seen(int error) {
     std::string text = std::strerror(error);
-    if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+    if (!text.empty())
+      text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
     return {Code::kUnavailable, text};
   }
   static Error silence(const char* what) {
@@ -136,7 +146,8 @@ class Attempt {
       const ssize_t count = recv(socket, buffer.data(), buffer.size(), 0);
       if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
       if (count < 0) return seen(errno);
-      if (count == 0) return Error{Code::kUnavailable, "the connection was closed without an answer"};
+      if (count == 0)
+        return Error{Code::kUnavailable, "the connection was closed without an answer"};
       head.append(buffer.data(), static_cast<std::size_t>(count));
       if (head.size() > 4096) break;
     }
@@ -169,23 +180,27 @@ class HttpReady final : public Probe {
 
   Status run(ProbeContext& context) override {
     const Clock::time_point begin = Clock::now();
-    const Clock::time_point end = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(deadline_s_));
+    const Clock::time_point end = begin + duration_of(deadline_s_);
     std::string last = "nothing was asked";
     while (!context.stop.stop_requested()) {
       const Clock::time_point now = Clock::now();
       if (now >= end)
-        return Error{Code::kTimeout, format("%s did not answer 200 within %.10g s; last seen: ", url_text_.c_str(), deadline_s_) + last};
-      const Result<int> status = Attempt(context.stop, std::min(end, now + kAttempt)).ask(address_, url_);
+        return Error{Code::kTimeout, format("%s did not answer 200 within %.10g s; last seen: %s",
+                                            url_text_.c_str(), deadline_s_, last.c_str())};
+      const Result<int> status =
+          Attempt(context.stop, std::min(end, now + kAttempt)).ask(address_, url_);
       ready_ = status.ok() && *status == 200;
       if (ready_) {
         const std::chrono::duration<double> taken = Clock::now() - begin;
-        context.rows.row({{"row", "sample"}, {"metric", "service.ready_time"}, {"value", taken.count()}, {"unit", "s"},
+        context.rows.row({{"row", "sample"},
+                          {"metric", "service.ready_time"},
+                          {"value", taken.count()},
+                          {"unit", "s"},
                           {"labels", {{"url", url_text_}}}});
         return ok();
       }
       last = status.ok() ? "status " + std::to_string(*status) : status.error().message;
-      pause(context.stop, std::min(end, Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                             std::chrono::duration<double>(interval_s_))));
+      pause(context.stop, std::min(end, Clock::now() + duration_of(interval_s_)));
     }
     return ok();
   }
@@ -196,6 +211,9 @@ class HttpReady final : public Probe {
   }
 
  private:
+  static Clock::duration duration_of(double seconds) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
   static void pause(const std::stop_token& stop, Clock::time_point until) {
     while (!stop.stop_requested() && Clock::now() < until)
       std::this_thread::sleep_until(std::min(until, Clock::now() + kSlice));

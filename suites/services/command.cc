@@ -1,4 +1,5 @@
-// command: any server, by its argv. "{address}" and "{port}" in it stand for where it has to listen.
+// command: any server, by its argv. "{address}" and "{port}" in it stand for where it has to
+// listen.
 #include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
@@ -15,7 +16,8 @@ struct CommandSettings {
             text("url_path", &url_path, "what users append to the address to reach it")};
   }
   Status check(const std::string& pointer) const {
-    if (!starts_with(ready_path, "/")) return Error{Code::kInvalid, pointer + "/ready_path: must begin with \"/\""};
+    if (!starts_with(ready_path, "/"))
+      return Error{Code::kInvalid, pointer + "/ready_path: must begin with \"/\""};
     if (!url_path.empty() && !starts_with(url_path, "/"))
       return Error{Code::kInvalid, pointer + "/url_path: must be empty or begin with \"/\""};
     return ok();
@@ -23,7 +25,8 @@ struct CommandSettings {
 };
 
 std::string replace_all(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
   return text;
 }
@@ -36,8 +39,10 @@ Result<ServiceCommand> command(const ServiceRequest& request) {
   const CommandSettings settings =
       TRY(read_settings<CommandSettings>(request.params, "/services/" + request.name + "/params"));
   ServiceCommand out;
-  for (const std::string& argument : request.argv)
-    out.argv.push_back(replace_all(replace_all(argument, "{address}", request.address), "{port}", std::to_string(request.port)));
+  for (const std::string& argument : request.argv) {
+    const std::string with_address = replace_all(argument, "{address}", request.address);
+    out.argv.push_back(replace_all(with_address, "{port}", std::to_string(request.port)));
+  }
   out.url = "http://" + endpoint(request) + settings.url_path;
   out.ready_url = "http://" + endpoint(request) + settings.ready_path;
   out.labels = {{"engine", "command"}, {"command", join(request.argv, " ")}};

@@ -1,5 +1,7 @@
-// haproxy: a real load balancer in front of the replicas. Its settings neither delay tokens (http-no-delay) nor hide a
-// stall (no retry after a request was sent, checks slow enough that a pause of 4 s is not taken for a death).
+// haproxy: a real load balancer in front of the replicas. Its settings neither delay tokens
+// (http-no-delay) nor hide a stall: no retry once a request was sent, and three failed checks
+// before a replica is down, which is after 4 to 6 s of refused connections and after 10 to 12 s of
+// silence (a check waits 2 s for its answer).
 #include "suites/services/haproxy.h"
 
 #include <cmath>
@@ -32,8 +34,10 @@ Result<std::string> version_of(const std::string& program) {
 
 Result<ServiceCommand> command(const ServiceRequest& request) {
   if (request.backends.empty())
-    return Error{Code::kInvalid, request.name + ": haproxy needs \"before\": the service it stands in front of"};
-  const HaproxySettings settings = TRY(read_settings<HaproxySettings>(request.params, "/services/" + request.name + "/params"));
+    return Error{Code::kInvalid,
+                 request.name + ": haproxy needs \"before\": the service it stands in front of"};
+  const HaproxySettings settings =
+      TRY(read_settings<HaproxySettings>(request.params, "/services/" + request.name + "/params"));
   const std::string program = find_program("haproxy");
   if (program.empty()) return Error{Code::kInvalid, kMissing};
   const std::string version = TRY(version_of(program));
@@ -50,17 +54,23 @@ Result<ServiceCommand> command(const ServiceRequest& request) {
 
 Params HaproxySettings::params() {
   const Range seconds{.min = 0.001, .max = 86400};
-  return {number("connect_timeout_s", &connect_timeout_s, "longest wait for a replica to take a connection", seconds),
-          number("client_timeout_s", &client_timeout_s, "longest silence of a client", seconds),
-          number("server_timeout_s", &server_timeout_s, "longest silence of a replica; shorter than a stall turns it into a 504", seconds)};
+  return {
+      number("connect_timeout_s", &connect_timeout_s,
+             "longest wait for a replica to take a connection", seconds),
+      number("client_timeout_s", &client_timeout_s, "longest silence of a client", seconds),
+      number("server_timeout_s", &server_timeout_s,
+             "longest silence of a replica; shorter than a stall, it turns the stall into errors",
+             seconds)};
 }
 
 Status HaproxySettings::check(const std::string&) const { return ok(); }
 
-// Ready means that every replica has been asked and is up: HAProxy takes servers for up until their first check, so the
-// first half second, in which the first checks are spread over 100 ms, does not count.
+// Ready means that every replica has been asked and is up: HAProxy takes servers for up until their
+// first check, so the first half second, in which the first checks are spread over 100 ms, does not
+// count.
 std::string haproxy_config(const HaproxySettings& settings, const ServiceRequest& request) {
-  std::string out = format(R"(global
+  std::string out =
+      format(R"(global
     maxconn 4096
     nbthread 1
     max-spread-checks 100ms
@@ -89,9 +99,9 @@ backend replicas
     option httpchk GET /health
     default-server check inter 2s fall 3
 )",
-                           milliseconds(settings.connect_timeout_s), milliseconds(settings.client_timeout_s),
-                           milliseconds(settings.server_timeout_s), endpoint(request).c_str(), kHaproxyReadyPath,
-                           request.backends.size(), kHaproxyStatsPath);
+             milliseconds(settings.connect_timeout_s), milliseconds(settings.client_timeout_s),
+             milliseconds(settings.server_timeout_s), endpoint(request).c_str(), kHaproxyReadyPath,
+             request.backends.size(), kHaproxyStatsPath);
   for (std::size_t i = 0; i < request.backends.size(); ++i)
     out += format("    server replica-%zu %s\n", i, request.backends[i].c_str());
   return out;
@@ -99,7 +109,7 @@ backend replicas
 
 const ServiceKind haproxy_service = {
     .name = "haproxy",
-    .summary = "HAProxy in front of the replicas of another service: round robin, shows stalls, fails over after 6 s",
+    .summary = "HAProxy in front of the replicas of another service: round robin, shows stalls",
     .port = 8000,
     .check_params = check_settings<HaproxySettings>,
     .available = available,

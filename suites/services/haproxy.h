@@ -8,7 +8,8 @@
 namespace mixproof {
 
 inline constexpr const char* kHaproxyReadyPath = "/mixproof-ready";
-inline constexpr const char* kHaproxyStatsPath = "/haproxy-stats";   // with ";csv" appended: request counts
+inline constexpr const char* kHaproxyStatsPath =
+    "/haproxy-stats";  // with ";csv" appended: request counts
 
 struct HaproxySettings {
   double connect_timeout_s = 5, client_timeout_s = 60, server_timeout_s = 60;

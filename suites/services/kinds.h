@@ -1,4 +1,5 @@
-// What the files of this folder share: their entries, and how one declaration of settings gives parsing and schema.
+// What the files of this folder share: their entries, and how one declaration of settings gives
+// parsing and schema.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,8 +17,8 @@ extern const ServiceKind null_server_service;
 // "10.77.0.2:8080"
 std::string endpoint(const ServiceRequest& request);
 
-// Settings: a struct whose members hold the defaults, with `Params params()` and `Status check(pointer) const` for
-// what the ranges cannot say.
+// Settings: a struct whose members hold the defaults, with `Params params()` and `Status
+// check(pointer) const` for what the ranges cannot say.
 template <typename Settings>
 Result<Settings> read_settings(const Json& params, const std::string& pointer) {
   Settings settings;

@@ -1,5 +1,6 @@
-// null_server: this program's own answerer, with delays that are asked for. An instrument: it shows what the client
-// measures, never how an engine behaves, so whatever comes from it is labelled synthetic.
+// null_server: this program's own answerer, with delays that are asked for. An instrument: it shows
+// what the client measures, never how an engine behaves, so whatever comes from it is labelled
+// synthetic.
 #include <unistd.h>
 
 #include <array>
@@ -32,15 +33,19 @@ Result<std::string> own_program() {
 Status available() { return ok(); }
 
 Result<ServiceCommand> command(const ServiceRequest& request) {
-  const NullServerSettings settings =
-      TRY(read_settings<NullServerSettings>(request.params, "/services/" + request.name + "/params"));
-  const std::string ttft = format("%.10g", settings.ttft_ms), gap = format("%.10g", settings.gap_ms);
+  const NullServerSettings settings = TRY(
+      read_settings<NullServerSettings>(request.params, "/services/" + request.name + "/params"));
+  const std::string ttft = format("%.10g", settings.ttft_ms),
+                    gap = format("%.10g", settings.gap_ms);
   ServiceCommand out;
   const std::string program = TRY(own_program());
-  out.argv = {program, "null-server", "--listen", endpoint(request), "--ttft-ms", ttft, "--gap-ms", gap};
+  out.argv = {program,     "null-server", "--listen", endpoint(request),
+              "--ttft-ms", ttft,          "--gap-ms", gap};
   out.url = "http://" + endpoint(request);
   out.ready_url = out.url + "/health";
-  out.labels = {{"engine", "null_server"}, {"synthetic", "true"}, {"shape", "ttft " + ttft + " ms gap " + gap + " ms"}};
+  out.labels = {{"engine", "null_server"},
+                {"synthetic", "true"},
+                {"shape", "ttft " + ttft + " ms gap " + gap + " ms"}};
   return out;
 }
 

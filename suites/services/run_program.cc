@@ -54,7 +54,8 @@ Result<Started> start(const std::vector<std::string>& argv) {
 // Reads until the program closes its output; false when the deadline came first.
 bool read_all(int descriptor, Clock::time_point deadline, std::string& out) {
   while (true) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     pollfd waiting{descriptor, POLLIN, 0};
     if (left <= 0 || poll(&waiting, 1, static_cast<int>(left)) == 0) return false;
     std::array<char, 4096> buffer{};
@@ -65,7 +66,8 @@ bool read_all(int descriptor, Clock::time_point deadline, std::string& out) {
   }
 }
 
-// A program may close its output and go on, so its end has the same deadline. False when it came first.
+// A program may close its output and go on, so its end has the same deadline. False when it came
+// first.
 bool reap(pid_t pid, Clock::time_point deadline, int& status) {
   while (waitpid(pid, &status, WNOHANG) == 0) {
     if (Clock::now() >= deadline) return false;
@@ -76,7 +78,8 @@ bool reap(pid_t pid, Clock::time_point deadline, int& status) {
 
 }  // namespace
 
-Result<ProgramOutput> run_program(const std::vector<std::string>& argv, std::chrono::milliseconds deadline) {
+Result<ProgramOutput> run_program(const std::vector<std::string>& argv,
+                                  std::chrono::milliseconds deadline) {
   const Clock::time_point end = Clock::now() + deadline;
   Started program = TRY(start(argv));
   ProgramOutput result;

@@ -4,11 +4,13 @@
 
 namespace mixproof {
 
-std::string endpoint(const ServiceRequest& request) { return request.address + ":" + std::to_string(request.port); }
+std::string endpoint(const ServiceRequest& request) {
+  return request.address + ":" + std::to_string(request.port);
+}
 
 const std::vector<ServiceKind>& service_kinds() {
-  static const std::vector<ServiceKind> kKinds = {command_service, haproxy_service, llama_cpp_service,
-                                                  null_server_service};
+  static const std::vector<ServiceKind> kKinds = {command_service, haproxy_service,
+                                                  llama_cpp_service, null_server_service};
   return kKinds;
 }
 

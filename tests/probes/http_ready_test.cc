@@ -25,8 +25,8 @@ struct Rows final : RowSink {
   void row(const Json& row) override { seen.push_back(row); }
 };
 
-// A port of 127.0.0.1 that is bound and, from listen() on, answers each connection with the next of its answers; the
-// last one is repeated. An empty answer keeps the connection open without a word.
+// A port of 127.0.0.1 that is bound and, from listen() on, answers each connection with the next of
+// its answers; the last one is repeated. An empty answer keeps the connection open without a word.
 class Server {
  public:
   explicit Server(std::vector<std::string> answers) : answers_(std::move(answers)) {
@@ -66,7 +66,8 @@ class Server {
     char request[1024];
     const ssize_t got = recv(connection, request, sizeof request, 0);
     EXPECT_GT(got, 0);
-    const std::string answer = answers_.at(std::min<std::size_t>(static_cast<std::size_t>(asked_++), answers_.size() - 1));
+    const auto turn = static_cast<std::size_t>(asked_++);
+    const std::string answer = answers_.at(std::min(turn, answers_.size() - 1));
     if (answer.empty()) {
       held_.push_back(connection);
       return;
@@ -84,7 +85,8 @@ class Server {
 };
 
 constexpr const char* kOk = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-constexpr const char* kUnavailableAnswer = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+constexpr const char* kUnavailableAnswer =
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
 
 struct Outcome {
   Status prepared = ok(), ran = ok(), checked = ok();
@@ -131,23 +133,29 @@ TEST(HttpReady, TakesOnly200ForReady) {
 TEST(HttpReady, SaysWhatItLastSawWhenTheServerNeverGetsReady) {
   Server busy({kUnavailableAnswer});
   busy.listen_after(milliseconds(0));
-  const Outcome refused_later = run_probe({{"url", busy.url()}, {"interval_s", 0.02}, {"deadline_s", 0.4}});
+  const Outcome refused_later =
+      run_probe({{"url", busy.url()}, {"interval_s", 0.02}, {"deadline_s", 0.4}});
   ASSERT_FALSE(refused_later.ran.ok());
   EXPECT_EQ(refused_later.ran.error().code, Code::kTimeout);
-  EXPECT_EQ(refused_later.ran.error().message, busy.url() + " did not answer 200 within 0.4 s; last seen: status 503");
+  EXPECT_EQ(refused_later.ran.error().message,
+            busy.url() + " did not answer 200 within 0.4 s; last seen: status 503");
   EXPECT_FALSE(refused_later.checked.ok());
   EXPECT_TRUE(refused_later.rows.empty());
 
-  const Server absent({kOk});   // bound, never listening
-  const Outcome refused = run_probe({{"url", absent.url()}, {"interval_s", 0.02}, {"deadline_s", 0.2}});
+  const Server absent({kOk});  // bound, never listening
+  const Outcome refused =
+      run_probe({{"url", absent.url()}, {"interval_s", 0.02}, {"deadline_s", 0.2}});
   ASSERT_FALSE(refused.ran.ok());
-  EXPECT_EQ(refused.ran.error().message, absent.url() + " did not answer 200 within 0.2 s; last seen: connection refused");
+  EXPECT_EQ(refused.ran.error().message,
+            absent.url() + " did not answer 200 within 0.2 s; last seen: connection refused");
 
   Server silent({""});
   silent.listen_after(milliseconds(0));
-  const Outcome hung = run_probe({{"url", silent.url()}, {"interval_s", 0.02}, {"deadline_s", 0.3}});
+  const Outcome hung =
+      run_probe({{"url", silent.url()}, {"interval_s", 0.02}, {"deadline_s", 0.3}});
   ASSERT_FALSE(hung.ran.ok());
-  EXPECT_NE(hung.ran.error().message.find("no answer"), std::string::npos) << hung.ran.error().message;
+  EXPECT_NE(hung.ran.error().message.find("no answer"), std::string::npos)
+      << hung.ran.error().message;
 }
 
 TEST(HttpReady, EndsSoonAfterAStop) {
@@ -168,8 +176,8 @@ TEST(HttpReady, EndsSoonAfterAStop) {
 }
 
 TEST(HttpReady, RefusesUrlsItCannotAsk) {
-  for (const char* url : {"https://127.0.0.1/health", "127.0.0.1:80", "http://", "http://:80/", "http://127.0.0.1:x/",
-                          "http://127.0.0.1:80/a b", "http://[::1/"}) {
+  for (const char* url : {"https://127.0.0.1/health", "127.0.0.1:80", "http://", "http://:80/",
+                          "http://127.0.0.1:x/", "http://127.0.0.1:80/a b", "http://[::1/"}) {
     const Outcome out = run_probe({{"url", url}});
     ASSERT_FALSE(out.prepared.ok()) << url;
     EXPECT_EQ(out.prepared.error().code, Code::kInvalid) << url;

@@ -1,4 +1,5 @@
-// Two real engines behind a real proxy: tokens can be counted, the proxy neither delays them nor hides a stall.
+// Two real engines behind a real proxy: tokens can be counted, the proxy neither delays them nor
+// hides a stall.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -48,12 +49,14 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-// A child that ends with this object or, at the latest, with this process. A stopped one is ended too.
+// A child that ends with this object or, at the latest, with this process. A stopped one is ended
+// too.
 class Child {
  public:
   Child(const std::vector<std::string>& argv, const std::string& log) {
     std::vector<char*> arguments;
-    for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
+    for (const std::string& argument : argv)
+      arguments.push_back(const_cast<char*>(argument.c_str()));
     arguments.push_back(nullptr);
     const int output = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     pid_ = fork();
@@ -93,14 +96,18 @@ class Child {
   std::optional<int> status_;
 };
 
-// Sends one request and hands on what comes back, with a deadline of 20 s. False when the deadline passed.
-bool exchange(int port, const std::string& request, const std::function<void(const char*, std::size_t)>& take) {
+// Sends one request and hands on what comes back, with a deadline of 20 s. False when the deadline
+// passed.
+bool exchange(int port, const std::string& request,
+              const std::function<void(const char*, std::size_t)>& take) {
   const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const timeval deadline{20, 0};
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &deadline, sizeof deadline);
   const sockaddr_in address = loopback(port);
-  bool whole = connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-               send(connection, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size());
+  bool whole =
+      connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      send(connection, request.data(), request.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(request.size());
   char buffer[8192];
   while (whole) {
     const ssize_t count = recv(connection, buffer, sizeof buffer, 0);
@@ -133,10 +140,10 @@ bool ready_within(int port, const std::string& path, milliseconds time) {
 }
 
 struct Answer {
-  bool complete = false;                // status 200 and [DONE]
-  double ttft_s = 0, longest_wait_s = 0;   // longest wait: for the first token or between two
+  bool complete = false;                  // status 200 and [DONE]
+  double ttft_s = 0, longest_wait_s = 0;  // longest wait: for the first token or between two
   std::int64_t usage_tokens = -1, cached_tokens = -1;
-  std::vector<std::string> tokens;      // content of the events that have some, empty ones included
+  std::vector<std::string> tokens;  // content of the events that have some, empty ones included
   std::vector<double> at_s;
 };
 
@@ -158,13 +165,19 @@ void take_event(const std::string& line, double now_s, Answer& answer) {
   }
 }
 
-// One line an event is enough here: whether the harness's own parser takes every legal stream is tested elsewhere.
+// One line an event is enough here: whether the harness's own parser takes every legal stream is
+// tested elsewhere.
 Answer chat(int port, const std::string& prompt, int max_tokens) {
-  const Json body = {{"messages", {{{"role", "user"}, {"content", prompt}}}}, {"max_tokens", max_tokens}, {"temperature", 0},
-                     {"stream", true}, {"stream_options", {{"include_usage", true}}}};
+  const Json body = {{"messages", {{{"role", "user"}, {"content", prompt}}}},
+                     {"max_tokens", max_tokens},
+                     {"temperature", 0},
+                     {"stream", true},
+                     {"stream_options", {{"include_usage", true}}}};
   const std::string text = line_of(body);
-  const std::string request = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: " +
-                              std::to_string(text.size()) + "\r\n\r\n" + text;
+  const std::string request =
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+      "Content-Type: application/json\r\nContent-Length: " +
+      std::to_string(text.size()) + "\r\n\r\n" + text;
   Answer answer;
   std::string pending, head;
   const Clock::time_point begin = Clock::now();
@@ -202,9 +215,13 @@ std::string folder() {
   return path;
 }
 
-ServiceCommand command_of(const std::string& kind, int port, const std::vector<std::string>& backends = {}) {
-  const Result<ServiceCommand> command = service_kind(kind)->command(
-      {.name = kind, .address = "127.0.0.1", .port = port, .params = Json::object(), .backends = backends});
+ServiceCommand command_of(const std::string& kind, int port,
+                          const std::vector<std::string>& backends = {}) {
+  const Result<ServiceCommand> command = service_kind(kind)->command({.name = kind,
+                                                                      .address = "127.0.0.1",
+                                                                      .port = port,
+                                                                      .params = Json::object(),
+                                                                      .backends = backends});
   EXPECT_TRUE(command.ok()) << command.error().message;
   return *command;
 }
@@ -213,7 +230,8 @@ std::unique_ptr<Child> start(const ServiceCommand& command, const std::string& n
   for (const auto& [file, content] : command.files) std::ofstream(folder() + "/" + file) << content;
   std::vector<std::string> argv = command.argv;
   for (std::string& argument : argv)
-    if (const std::size_t at = argument.find("{dir}"); at != std::string::npos) argument.replace(at, 5, folder());
+    if (const std::size_t at = argument.find("{dir}"); at != std::string::npos)
+      argument.replace(at, 5, folder());
   return std::make_unique<Child>(argv, folder() + "/" + name + ".log");
 }
 
@@ -236,10 +254,12 @@ class LlmEngine : public testing::Test {
   }
 
   void start_engine(std::size_t index) {
-    engines_.at(index) = start(command_of("llama_cpp", ports_.at(index)), "engine" + std::to_string(index));
+    engines_.at(index) =
+        start(command_of("llama_cpp", ports_.at(index)), "engine" + std::to_string(index));
   }
   void start_proxy() {
-    const ServiceCommand command = command_of("haproxy", proxy_port_, {endpoint_of(ports_[0]), endpoint_of(ports_[1])});
+    const ServiceCommand command =
+        command_of("haproxy", proxy_port_, {endpoint_of(ports_[0]), endpoint_of(ports_[1])});
     proxy_ = start(command, "proxy");
   }
   // Both engines at once (so that both write the weights), then the proxy.
@@ -257,11 +277,15 @@ class LlmEngine : public testing::Test {
   std::unique_ptr<Child> proxy_;
 };
 
+constexpr const char* kPrintable =
+    " 0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
 TEST_F(LlmEngine, SendsAsManyTokenEventsAsItsUsageCounts) {
   start_engine(0);
   ASSERT_TRUE(ready_within(ports_[0], "/health", milliseconds(30000)));
-  const std::vector<std::string> prompts = {"tell me about the water", "<b>[1]</b> {\"a\": 1} <think> </think>",
-                                            "\xc3\xbc\xe2\x82\xac\xf0\x9f\x99\x82 42", "", "a b c d e f g h i j k l m n o p q r s t"};
+  const std::vector<std::string> prompts = {
+      "tell me about the water", "<b>[1]</b> {\"a\": 1} <think> </think>",
+      "\xc3\xbc\xe2\x82\xac\xf0\x9f\x99\x82 42", "", "a b c d e f g h i j k l m n o p q r s t"};
   for (const std::string& prompt : prompts)
     for (const int wanted : {1, 2, 24, 64}) {
       const Answer answer = chat(ports_[0], prompt, wanted);
@@ -271,7 +295,7 @@ TEST_F(LlmEngine, SendsAsManyTokenEventsAsItsUsageCounts) {
       EXPECT_EQ(answer.cached_tokens, 0) << prompt;
       for (const std::string& token : answer.tokens) {
         EXPECT_FALSE(token.empty());
-        EXPECT_TRUE(std::all_of(token.begin(), token.end(), [](char c) { return c == ' ' || std::isalnum(static_cast<unsigned char>(c)) != 0; })) << token;
+        EXPECT_EQ(token.find_first_not_of(kPrintable), std::string::npos) << token;
       }
     }
   EXPECT_NE(get(ports_[0], "/metrics").find("llamacpp:tokens_predicted_total"), std::string::npos);
@@ -320,24 +344,28 @@ TEST_F(LlmEngine, ProxyDoesNotDelayTokensAndCountsRequests) {
   start_all();
   for (const int port : ports_) chat(port, "warm up", 8);
   std::vector<double> direct, proxied;
-  constexpr int kRequests = 12;   // in turns, so that whatever else the machine does hits both alike
+  constexpr int kTokens =
+      128;  // a proxy that gathers small pieces lets go at the end of an answer: so a long one
+  constexpr int kRequests = 12;  // in turns, so that whatever else the machine does hits both alike
   for (int i = 0; i < kRequests; ++i) {
     const std::string prompt = "tell me about place number " + std::to_string(i);
-    const Answer one = chat(ports_.at(static_cast<std::size_t>(i % 2)), prompt, 16);
-    const Answer other = chat(proxy_port_, prompt, 16);
+    const Answer one = chat(ports_.at(static_cast<std::size_t>(i % 2)), prompt, kTokens);
+    const Answer other = chat(proxy_port_, prompt, kTokens);
     ASSERT_TRUE(one.complete && other.complete);
     direct.push_back(one.ttft_s);
     proxied.push_back(other.ttft_s);
   }
   RecordProperty("direct_ttft_p50_us", static_cast<int>(median(direct) * 1e6));
   RecordProperty("proxied_ttft_p50_us", static_cast<int>(median(proxied) * 1e6));
-  std::printf("TTFT p50: direct %.1f ms, proxied %.1f ms\n", median(direct) * 1e3, median(proxied) * 1e3);
+  std::printf("TTFT p50: direct %.1f ms, proxied %.1f ms\n", median(direct) * 1e3,
+              median(proxied) * 1e3);
   EXPECT_LT(median(proxied) - median(direct), 0.015);
 
   const std::string statistics = get(proxy_port_, std::string(kHaproxyStatsPath) + ";csv");
   const std::size_t row = statistics.find("replicas,BACKEND,");
   ASSERT_NE(row, std::string::npos) << statistics;
-  EXPECT_EQ(split(statistics.substr(row), ',').at(7), std::to_string(kRequests));   // stot: sessions, one a request here
+  EXPECT_EQ(split(statistics.substr(row), ',').at(7),
+            std::to_string(kRequests));  // stot: one session a request
 }
 
 // SIGSTOP, taken back whatever happens.
@@ -358,7 +386,7 @@ TEST_F(LlmEngine, ProxyDoesNotHideAStall) {
   std::vector<Answer> answers(kRequests);
   {
     std::vector<std::jthread> users;
-    for (std::size_t i = 0; i < kRequests; ++i)   // open loop, six a second
+    for (std::size_t i = 0; i < kRequests; ++i)  // open loop, six a second
       users.emplace_back([&, i] {
         std::this_thread::sleep_for(milliseconds(167 * i));
         answers[i] = chat(proxy_port_, "tell me about place number " + std::to_string(i), 24);
@@ -375,12 +403,12 @@ TEST_F(LlmEngine, ProxyDoesNotHideAStall) {
     if (i < 4) longest_before_s = std::max(longest_before_s, answers[i].longest_wait_s);
     if (answers[i].longest_wait_s > 0.5) ++waited;
   }
-  std::printf("longest wait %.2f s (before the stall %.2f s), %d of %d waited over 0.5 s\n", longest_s, longest_before_s,
-              waited, kRequests);
+  std::printf("longest wait %.2f s (before the stall %.2f s), %d of %d waited over 0.5 s\n",
+              longest_s, longest_before_s, waited, kRequests);
   EXPECT_GE(longest_s, 1.5);
   EXPECT_LT(longest_before_s, 1.0);
   EXPECT_GE(waited, 3);
-  EXPECT_LE(waited, 12);   // only the stopped one's share
+  EXPECT_LE(waited, 12);  // only the stopped one's share
 }
 
 }  // namespace

@@ -9,14 +9,18 @@ namespace mixproof {
 namespace {
 
 ServiceRequest request() {
-  return {.name = "web", .address = "10.77.0.9", .port = 8123, .params = Json::object(),
+  return {.name = "web",
+          .address = "10.77.0.9",
+          .port = 8123,
+          .params = Json::object(),
           .argv = {"server", "--bind={address}:{port}", "{port}{port}", "{other}"}};
 }
 
 TEST(CommandService, SubstitutesAddressAndPort) {
   const Result<ServiceCommand> command = service_kind("command")->command(request());
   ASSERT_TRUE(command.ok()) << command.error().message;
-  EXPECT_EQ(command->argv, (std::vector<std::string>{"server", "--bind=10.77.0.9:8123", "81238123", "{other}"}));
+  EXPECT_EQ(command->argv,
+            (std::vector<std::string>{"server", "--bind=10.77.0.9:8123", "81238123", "{other}"}));
   EXPECT_EQ(command->url, "http://10.77.0.9:8123");
   EXPECT_EQ(command->ready_url, "http://10.77.0.9:8123/health");
   EXPECT_EQ(command->labels.at("command"), "server --bind={address}:{port} {port}{port} {other}");
@@ -47,7 +51,8 @@ TEST(NullServerService, IsThisProgramAndLabelledSynthetic) {
   ASSERT_EQ(command->argv.size(), 8u);
   EXPECT_EQ(command->argv[0].front(), '/');
   const std::vector<std::string> rest(command->argv.begin() + 1, command->argv.end());
-  EXPECT_EQ(rest, (std::vector<std::string>{"null-server", "--listen", "10.77.0.9:8123", "--ttft-ms", "2.5", "--gap-ms", "10"}));
+  EXPECT_EQ(rest, (std::vector<std::string>{"null-server", "--listen", "10.77.0.9:8123",
+                                            "--ttft-ms", "2.5", "--gap-ms", "10"}));
   EXPECT_EQ(command->labels.at("synthetic"), "true");
   for (const char* real : {"command", "haproxy", "llama_cpp"}) {
     ServiceRequest other = request();

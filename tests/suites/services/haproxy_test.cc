@@ -12,7 +12,10 @@ namespace mixproof {
 namespace {
 
 ServiceRequest front() {
-  return {.name = "front", .address = "10.77.0.2", .port = 8000, .params = Json::object(),
+  return {.name = "front",
+          .address = "10.77.0.2",
+          .port = 8000,
+          .params = Json::object(),
           .backends = {"10.77.0.3:8080", "10.77.0.4:8080"}};
 }
 

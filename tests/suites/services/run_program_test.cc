@@ -8,7 +8,8 @@ namespace {
 using std::chrono::milliseconds;
 
 TEST(RunProgram, GivesOutputAndExitCode) {
-  const Result<ProgramOutput> done = run_program({"/bin/sh", "-c", "echo out; echo err >&2; exit 3"}, milliseconds(5000));
+  const Result<ProgramOutput> done =
+      run_program({"/bin/sh", "-c", "echo out; echo err >&2; exit 3"}, milliseconds(5000));
   ASSERT_TRUE(done.ok());
   EXPECT_EQ(done->out, "out\nerr\n");
   EXPECT_EQ(done->exit_code, 3);

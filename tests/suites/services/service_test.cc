@@ -1,4 +1,5 @@
-// What is common to all kinds of services: the table, parameters checked and described by one declaration.
+// What is common to all kinds of services: the table, parameters checked and described by one
+// declaration.
 #include "suites/services/service.h"
 
 #include <gtest/gtest.h>
@@ -39,16 +40,22 @@ TEST(ServiceKinds, FillInDefaultsThatTheyAcceptAgain) {
 }
 
 TEST(ServiceKinds, NameThePlaceOfAWrongParameter) {
-  EXPECT_EQ(refusal("llama_cpp", {{"layer", 2}}), "/services/x/params/layer: unknown key; did you mean \"layers\"?");
-  EXPECT_EQ(refusal("llama_cpp", {{"layers", 0}}), "/services/x/params/layers: 0 is out of range (1 to 128)");
-  EXPECT_EQ(refusal("llama_cpp", {{"width", 100}}), "/services/x/params/width: must be a multiple of 32");
+  EXPECT_EQ(refusal("llama_cpp", {{"layer", 2}}),
+            "/services/x/params/layer: unknown key; did you mean \"layers\"?");
+  EXPECT_EQ(refusal("llama_cpp", {{"layers", 0}}),
+            "/services/x/params/layers: 0 is out of range (1 to 128)");
+  EXPECT_EQ(refusal("llama_cpp", {{"width", 100}}),
+            "/services/x/params/width: must be a multiple of 32");
   EXPECT_EQ(refusal("llama_cpp", {{"heads", 6}}),
             "/services/x/params/heads: 6 heads do not divide a width of 256 into even parts");
   EXPECT_EQ(refusal("haproxy", {{"server_timeout_s", 0}}),
             "/services/x/params/server_timeout_s: 0 is out of range (0.001 to 86400)");
-  EXPECT_EQ(refusal("null_server", {{"ttft", 1}}), "/services/x/params/ttft: unknown key; did you mean \"ttft_ms\"?");
-  EXPECT_EQ(refusal("command", {{"ready_path", "health"}}), "/services/x/params/ready_path: must begin with \"/\"");
-  EXPECT_EQ(refusal("command", {{"url_path", "v1"}}), "/services/x/params/url_path: must be empty or begin with \"/\"");
+  EXPECT_EQ(refusal("null_server", {{"ttft", 1}}),
+            "/services/x/params/ttft: unknown key; did you mean \"ttft_ms\"?");
+  EXPECT_EQ(refusal("command", {{"ready_path", "health"}}),
+            "/services/x/params/ready_path: must begin with \"/\"");
+  EXPECT_EQ(refusal("command", {{"url_path", "v1"}}),
+            "/services/x/params/url_path: must be empty or begin with \"/\"");
   EXPECT_EQ(refusal("llama_cpp", {{"layers", 2}, {"width", 128}, {"heads", 4}}), "");
 }
 
