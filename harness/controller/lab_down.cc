@@ -76,6 +76,17 @@ bool is_empty_directory(const std::string& path) {
   return std::filesystem::is_empty(path, error) && !error;
 }
 
+// The first thing made in a lab's directory is its record. A directory without one that holds nothing else either is
+// what a maker leaves that was killed before; any other is not known to be ours.
+bool is_unrecorded(const std::string& name) {
+  std::error_code error;
+  std::filesystem::directory_iterator it(lab_dir(name), error);
+  for (const std::filesystem::directory_iterator end; !error && it != end; it.increment(error)) {
+    if (it->path().filename() != "lab.json.tmp") return false;
+  }
+  return !error;
+}
+
 }  // namespace
 
 Status take_down(const std::string& name) {
@@ -136,8 +147,7 @@ Status lab_clear_stale() {
   Steps steps;
   for (const std::string& name : names) {
     const Result<Lab> record = read_record(name);
-    // A directory without a record while nobody is making a lab: its maker was killed before the first write.
-    const bool stale = record.ok() ? lab_is_stale(record.value()) : !has_record(name);
+    const bool stale = record.ok() ? lab_is_stale(record.value()) : is_unrecorded(name);
     if (stale) steps.done("clear what a killed run left", take_down(name));
   }
   return steps.result();

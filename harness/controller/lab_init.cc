@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -175,6 +176,7 @@ Status become_node(const Options& options) {
 void detach() {
   ::close_range(kReportFd + 1, ~0U, 0);
   ::setsid();
+  ::prctl(PR_SET_NAME, "mixproof-init");
   if (::chdir("/") != 0) fail(system_error("chdir /"));
   ::umask(022);
   for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) std::signal(signal, SIG_IGN);
