@@ -121,26 +121,34 @@ Result<Json> Agent::hello(const Json& request) {
   return Json{{"faults", recovered_}};
 }
 
-// "resolve": names of tasks whose processes a probe is to look at; they become its parameter "processes".
+// "resolve": {tasks, pids} whose processes a probe is to look at; they become its parameter "processes".
 Status Agent::resolve_processes(const Json& request, Json& spec) const {
-  const Json* names = member(request, "resolve");
-  if (names == nullptr) return ok();
+  const Json* resolve = member(request, "resolve");
+  if (resolve == nullptr) return ok();
   Json processes = Json::array();
-  for (const Json& entry : *names) {
-    const std::string name = entry.is_string() ? entry.get<std::string>() : "";
-    const auto it = tasks_.find(name);
-    if (it == tasks_.end()) return Error{Code::kUnavailable, name + " is not running on " + node_};
-    for (const ProcessId& process : processes_of(*it->second)) {
-      Json one = process_to_json(process);
-      one["name"] = name;
-      processes.push_back(std::move(one));
+  const auto add = [&processes](const std::string& name, const ProcessId& process) {
+    Json one = process_to_json(process);
+    one["name"] = name;
+    processes.push_back(std::move(one));
+  };
+  if (const Json* names = member(*resolve, "tasks"))
+    for (const Json& entry : *names) {
+      const std::string name = entry.is_string() ? entry.get<std::string>() : "";
+      const auto it = tasks_.find(name);
+      if (it == tasks_.end()) return Error{Code::kUnavailable, name + " is not running on " + node_};
+      for (const ProcessId& process : processes_of(*it->second)) add(name, process);
     }
-  }
+  if (const Json* pids = member(*resolve, "pids"))
+    for (const Json& entry : *pids) {
+      const int pid = entry.is_number_integer() ? entry.get<int>() : 0;
+      const ProcessId process = TRY(world_.host().identify(pid));
+      add("process " + std::to_string(pid), process);
+    }
   spec["params"]["processes"] = std::move(processes);
   return ok();
 }
 
-// {what, kind: worker | service, argv, env{}, files{name: text}, cpus, restart, grouped, spec{}, resolve[]} -> {pid}
+// {what, kind: worker | service, argv, env{}, files{name: text}, cpus, restart, grouped, spec{}, resolve{}} -> {pid}
 Result<Json> Agent::start_task(const Json& request) {
   const std::string what = text_at(request, "what");
   if (what.empty() || directory_.empty()) return Error{Code::kInvalid, "start without name or hello"};

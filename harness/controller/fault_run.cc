@@ -37,13 +37,17 @@ void FaultRun::state(const std::string& name, Time at, const std::string& detail
                 {"detail", detail}, {"evidence", std::move(evidence)}});
 }
 
+Json FaultRun::request(const std::string& order) const {
+  return {{"do", order}, {"fault_id", id()}, {"fault", order_.entry.fault}, {"params", order_.entry.params},
+          {"target", order_.entry.target}, {"what", order_.target.tasks}, {"pids", order_.target.pids},
+          {"lease_ms", std::chrono::duration_cast<std::chrono::milliseconds>(order_.lease).count()}};
+}
+
 // The plan is made anew on the node right before the controls: processes may have changed since the run began.
 void FaultRun::look_before() {
   AgentLink* link = host_.link(order_.node);
   if (link == nullptr || finished_) return;
-  link->ask({{"do", "plan_fault"}, {"fault", order_.entry.fault}, {"params", order_.entry.params},
-             {"target", order_.entry.target}, {"what", order_.tasks}},
-            kAnswer, [this](const Result<Json>& reply) {
+  link->ask(request("plan_fault"), kAnswer, [this](const Result<Json>& reply) {
               if (finished_ || begun_) return;
               if (!reply.ok()) return conclude("refused", reply.error().message);
               plan_ = *reply;
@@ -59,10 +63,7 @@ void FaultRun::inject() {
   if (plan_.is_null()) return conclude("refused", "its plan was not ready in time");
   begun_ = true;
   begun_at_ = world_.now(Clock::kMonotonic);
-  const auto lease_ms = std::chrono::duration_cast<std::chrono::milliseconds>(order_.lease).count();
-  link->ask({{"do", "inject"}, {"fault_id", id()}, {"fault", order_.entry.fault}, {"params", order_.entry.params},
-             {"target", order_.entry.target}, {"what", order_.tasks}, {"lease_ms", lease_ms}},
-            kAnswer, [this](const Result<Json>& reply) {
+  link->ask(request("inject"), kAnswer, [this](const Result<Json>& reply) {
               if (finished_ || injected_) return;
               if (!reply.ok() && reply.error().code != Code::kTimeout && reply.error().code != Code::kPeerLost)
                 return conclude("refused", reply.error().message);
@@ -76,8 +77,7 @@ void FaultRun::renew() {
   if (finished_ || reverting_ || lost_) return;
   AgentLink* link = host_.link(order_.node);
   if (link == nullptr) return;
-  const auto lease_ms = std::chrono::duration_cast<std::chrono::milliseconds>(order_.lease).count();
-  link->ask({{"do", "renew"}, {"fault_id", id()}, {"lease_ms", lease_ms}}, kAnswer, [](const Result<Json>&) {});
+  link->ask(request("renew"), kAnswer, [](const Result<Json>&) {});
   give_up_at_ = world_.now(Clock::kMonotonic) + order_.lease + from_s(number_at(plan_, "undo_budget_s", 5)) + kMargin;
   renew_timer_ = world_.after(order_.renew_every, [this] { renew(); });
 }
@@ -132,22 +132,23 @@ void FaultRun::look(const std::string& moment, std::function<void()> then) {
     const bool positive = flag_at(control, "positive");
     const std::string field = last_word(text_at(control, "metric"));
     const std::string key = std::to_string(i);
-    std::map<std::string, std::vector<std::string>> places;
-    if (text_at(control, "of") == "target")
-      places[order_.node] = order_.tasks;
-    else
-      places = tasks;
-    for (auto& [node, names] : places) {
+    std::map<std::string, ProbeTargets> places;
+    if (text_at(control, "of") == "target") {
+      places[order_.node] = order_.target;
+    } else {
+      for (const auto& [node, names] : tasks) places[node].tasks = names;
+    }
+    for (auto& [node, targets] : places) {
       if (text_at(control, "of") != "target" && node == order_.node)
-        std::erase_if(names, [this](const std::string& name) {
-          return std::find(order_.tasks.begin(), order_.tasks.end(), name) != order_.tasks.end();
+        std::erase_if(targets.tasks, [this](const std::string& name) {
+          return std::find(order_.target.tasks.begin(), order_.target.tasks.end(), name) != order_.target.tasks.end();
         });
-      if (names.empty()) continue;
+      if (targets.empty()) continue;
       ++*left;
       host_.run_probe(node, text_at(control, "probe"),
                       {{"window_s", window_s}, {"moment", moment}, {"control", positive ? "positive" : "negative"},
                        {"fault", id()}},
-                      names, [this, moment, key, field, one_done](const Result<std::vector<Json>>& rows) {
+                      targets, [this, moment, key, field, one_done](const Result<std::vector<Json>>& rows) {
                         Look& seen = looks_[moment];
                         if (!rows.ok()) seen.trouble = rows.error().message;
                         if (rows.ok())
@@ -228,6 +229,7 @@ void FaultRun::finish() {
   finished_ = true;
   world_.cancel(renew_timer_);
   world_.cancel(wait_timer_);
+  if (probe_link_) probe_link_->leave(kAnswer, [] {});
   on_finished_();
 }
 

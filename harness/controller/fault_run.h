@@ -11,6 +11,7 @@
 
 #include "harness/base/world.h"
 #include "harness/controller/agent_link.h"
+#include "harness/controller/probe_runner.h"
 #include "suites/plan.h"
 
 namespace mixproof {
@@ -20,8 +21,8 @@ struct FaultHost {
   std::function<AgentLink*(const std::string& node)> link;            // null when lost
   std::function<void(Json row)> record;
   // Starts a probe worker on a node; `then` gets its rows when it has ended, or the error.
-  std::function<void(const std::string& node, const std::string& probe, Json params, std::vector<std::string> resolve,
-                     std::function<void(Result<std::vector<Json>>)> then)>
+  std::function<void(const std::string& node, const std::string& probe, Json params, const ProbeTargets& targets,
+                     ProbeRunner::Rows then)>
       run_probe;
   std::function<std::map<std::string, std::vector<std::string>>()> tasks_by_node;   // services and loads now running
   std::function<std::unique_ptr<AgentLink>(const std::string& node, AgentLink::Events events)> new_link;
@@ -30,7 +31,7 @@ struct FaultHost {
 struct FaultOrder {
   FaultPlanEntry entry;
   std::string node;                    // where the target is
-  std::vector<std::string> tasks;      // the target's names there
+  ProbeTargets target;                 // what it is there
   std::string run;                     // id
   Time lease, renew_every;
 };
@@ -68,6 +69,7 @@ class FaultRun {
   void conclude(const std::string& state, const std::string& detail);
   void ask_new_agent();
   Json evidence() const;
+  Json request(const std::string& order) const;
 
   World& world_;
   FaultHost host_;

@@ -25,7 +25,12 @@ Run::Run(World& world, RunSetup setup, RunObserver observer)
       recorder_(world, recording_, [this](const Error& error) {
         // A run that cannot be recorded proves nothing; leave it, and revert.
         world_.after(Time(0), [this, error] { fail(error, "recording", ""); });
-      }) {}
+      }),
+      probes_(world,
+              [this](const std::string& node, Json request, Time deadline, Channel::Reply then) {
+                ask(node, std::move(request), deadline, std::move(then));
+              },
+              [this](const Json& row) { record(row); }) {}
 
 Run::~Run() = default;
 
@@ -220,10 +225,10 @@ FaultHost Run::fault_host() {
   return {.link = [this](const std::string& node) { return link(node); },
           .record = [this](Json row) { record(std::move(row)); },
           .run_probe =
-              [this](const std::string& node, const std::string& probe, Json params, std::vector<std::string> resolve,
-                     std::function<void(Result<std::vector<Json>>)> then) {
+              [this](const std::string& node, const std::string& probe, Json params, const ProbeTargets& targets,
+                     ProbeRunner::Rows then) {
                 const Time window = run_seconds(number_at(params, "window_s"));
-                run_probe(node, probe, std::move(params), std::move(resolve), window + kAnswer, std::move(then));
+                probes_.run(node, probe, std::move(params), targets, window + kAnswer, std::move(then));
               },
           .tasks_by_node = [this] { return tasks_by_node(); },
           .new_link = [this](const std::string& node, AgentLink::Events events) {
@@ -233,13 +238,13 @@ FaultHost Run::fault_host() {
 
 // "llm[0]" is a service's instance or a load's rank; the plan has checked that it is there.
 FaultOrder Run::fault_order(const FaultPlanEntry& entry) const {
-  FaultOrder order{.entry = entry, .node = {}, .tasks = {}, .run = setup_.id, .lease = run_seconds(setup_.plan.lease_s),
+  FaultOrder order{.entry = entry, .node = {}, .target = {}, .run = setup_.id, .lease = run_seconds(setup_.plan.lease_s),
                    .renew_every = run_seconds(setup_.plan.renew_s)};
   for (const ServicePlan& service : setup_.plan.services)
     for (const ServicePlan::Instance& instance : service.instances)
       if (instance.name == entry.target) {
         order.node = instance.node;
-        order.tasks = {instance.name};
+        order.target.tasks = {instance.name};
       }
   const std::string phase = entry.id.substr(0, entry.id.rfind('/'));
   for (const auto& [name, task] : loads_) {
@@ -247,7 +252,7 @@ FaultOrder Run::fault_order(const FaultPlanEntry& entry) const {
     const bool there = std::any_of(phases.begin(), phases.end(), [&](const PhaseTime& p) { return p.name == phase; });
     if (there && name.substr(0, name.find('#')) == entry.target) {
       order.node = task->node;
-      order.tasks = {name};
+      order.target.tasks = {name};
     }
   }
   return order;

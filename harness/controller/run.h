@@ -15,6 +15,7 @@
 #include "harness/base/world.h"
 #include "harness/controller/agent_link.h"
 #include "harness/controller/fault_run.h"
+#include "harness/controller/probe_runner.h"
 #include "harness/controller/recorder.h"
 #include "harness/controller/run_setup.h"
 #include "suites/schedule.h"
@@ -45,7 +46,6 @@ class Run {
  private:
   enum class Stage { kConnect, kServices, kLoads, kTimeline, kFinishLoads, kStopFaults, kStopLoads, kStopServices, kLeave, kDone };
   struct LoadTask;     // one worker of a load
-  struct ProbeTask;    // a short probe: readiness, controls
 
   // run_start.cc
   void connect();
@@ -68,7 +68,6 @@ class Run {
   void on_event(const std::string& node, const Json& event);
   void worker_event(const std::string& node, const std::string& what, const std::string& kind, const Json& event);
   void load_event(LoadTask& task, const std::string& kind, const Json& event);
-  void probe_event(const std::string& what, const std::string& kind, const Json& event);
   void gather(LoadTask& task, const Json& event);
   void task_exit(const std::string& node, const std::string& what, const Json& event);
   void node_lost(const std::string& node, const Error& error);
@@ -79,8 +78,6 @@ class Run {
   AgentLink* link(const std::string& node);
   std::unique_ptr<AgentLink> make_link(const std::string& node, AgentLink::Events events);
   void ask(const std::string& node, Json request, Time deadline, Channel::Reply then);
-  void run_probe(const std::string& node, const std::string& probe, Json params, std::vector<std::string> resolve,
-                 Time deadline, std::function<void(Result<std::vector<Json>>)> then);
   std::map<std::string, std::vector<std::string>> tasks_by_node() const;
   FaultHost fault_host();
   FaultOrder fault_order(const FaultPlanEntry& entry) const;
@@ -94,7 +91,7 @@ class Run {
   Stage stage_ = Stage::kConnect;
   std::map<std::string, std::unique_ptr<AgentLink>> links_;
   std::map<std::string, std::unique_ptr<LoadTask>> loads_;          // by task name
-  std::map<std::string, std::unique_ptr<ProbeTask>> probes_;        // by task name
+  ProbeRunner probes_;
   std::map<std::string, std::string> services_;                     // running instances: name -> node
   std::map<std::string, std::map<int, std::string>> gathers_;       // "load span name" -> blobs by rank
   std::vector<std::unique_ptr<FaultRun>> faults_;
@@ -102,7 +99,7 @@ class Run {
   TimerId stage_timer_ = 0;
   std::optional<std::size_t> phase_;
   Time begin_{0};
-  int waiting_ = 0, probe_count_ = 0;
+  int waiting_ = 0;
   std::string why_;
   std::optional<Error> failure_;
   bool timeline_began_ = false, stopping_ = false;

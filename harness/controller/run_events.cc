@@ -1,4 +1,4 @@
-// What agents tell during a run, and short probes.
+// What agents tell during a run.
 #include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
@@ -34,16 +34,7 @@ void Run::on_event(const std::string& node, const Json& event) {
 }
 
 void Run::worker_event(const std::string& node, const std::string& what, const std::string& kind, const Json& event) {
-  if (const auto probe = probes_.find(what); probe != probes_.end()) {
-    if (kind == "row") {
-      Json row = *member(event, "row");
-      row["node"] = node;
-      record(row);
-      probe->second->rows.push_back(std::move(row));
-      return;
-    }
-    return probe_event(what, kind, event);
-  }
+  if (probes_.has(what)) return probes_.on_event(what, kind, event);
   const auto load = loads_.find(what);
   if (load == loads_.end()) return;
   if (kind == "row") {
@@ -113,7 +104,7 @@ void Run::gather(LoadTask& task, const Json& event) {
 }
 
 void Run::task_exit(const std::string& node, const std::string& what, const Json& event) {
-  if (probes_.count(what) != 0) return probe_event(what, "exit", event);
+  if (probes_.has(what)) return probes_.on_event(what, "exit", event);
   AgentLink* from = link(node);
   const Time at = from == nullptr ? world_.now(Clock::kMonotonic) : from->to_controller(integer_at(event, "at_ns"));
   const bool restart = text_at(event, "event") == "restart";
@@ -139,64 +130,10 @@ void Run::node_lost(const std::string& node, const Error& error) {
   for (const auto& [name, task] : loads_)
     if (task->node == node) task->gone = task->done = true;
   std::erase_if(services_, [&](const auto& entry) { return entry.second == node; });
-  for (auto it = probes_.begin(); it != probes_.end();) {
-    const std::string name = it->first;
-    const bool here = it->second->node == node;
-    ++it;
-    if (here) probe_event(name, "lost", Json::object());
-  }
+  probes_.node_lost(node);
   for (const auto& fault : faults_)
     if (fault->node() == node) fault->node_lost();
   fail({error.code, "node " + node + " is lost: " + error.message}, node, node);
-}
-
-void Run::run_probe(const std::string& node, const std::string& probe, Json params, std::vector<std::string> resolve,
-                    Time deadline, std::function<void(Result<std::vector<Json>>)> then) {
-  const std::string name = "probe." + std::to_string(probe_count_++);
-  auto task = std::make_unique<ProbeTask>();
-  task->node = node;
-  task->then = std::move(then);
-  task->timer = world_.after(deadline, [this, name] { probe_event(name, "late", Json::object()); });
-  probes_[name] = std::move(task);
-  Json request = {{"do", "start"}, {"what", name}, {"kind", "worker"}, {"grouped", false},
-                  {"spec", {{"probe", probe}, {"params", std::move(params)}, {"name", name}, {"node", node}}}};
-  if (!resolve.empty()) request["resolve"] = resolve;
-  ask(node, std::move(request), kAnswer, [this, name](const Result<Json>& reply) {
-    if (reply.ok()) return;
-    const auto it = probes_.find(name);
-    if (it == probes_.end()) return;
-    it->second->error = reply.error();
-    probe_event(name, "exit", Json::object());
-  });
-}
-
-void Run::probe_event(const std::string& what, const std::string& kind, const Json& event) {
-  const auto it = probes_.find(what);
-  if (it == probes_.end()) return;
-  ProbeTask& task = *it->second;
-  if (kind == "ready" || kind == "gather") return;
-  if (kind == "failed") {
-    task.error = error_from_json(*member(event, "failed"));
-    return;   // its exit follows
-  }
-  if (kind == "done") {
-    const Json* done = member(event, "done");
-    const Json* check = done == nullptr ? nullptr : member(*done, "check");
-    if (check == nullptr || !flag_at(*check, "ok"))
-      task.error = check == nullptr ? Error{Code::kInternal, "no check"} : error_from_json(*check);
-    return;
-  }
-  if (kind == "late") {
-    task.error = Error{Code::kTimeout, "the probe did not end in time"};
-    ask(task.node, {{"do", "stop"}, {"what", what}, {"grace_ms", 500}}, kAnswer, [](const Result<Json>&) {});
-  }
-  if (kind == "lost") task.error = Error{Code::kPeerLost, task.node + " is lost"};
-  world_.cancel(task.timer);
-  const auto then = std::move(task.then);
-  const Result<std::vector<Json>> result =
-      task.error ? Result<std::vector<Json>>(*task.error) : Result<std::vector<Json>>(std::move(task.rows));
-  probes_.erase(it);
-  then(result);
 }
 
 }  // namespace mixproof

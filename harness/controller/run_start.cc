@@ -87,7 +87,7 @@ void Run::wait_until_ready(std::size_t index) {
   waiting_ = static_cast<int>(service.instances.size());
   for (const ServicePlan::Instance& instance : service.instances) {
     const ServiceCommand& command = setup_.services.at(instance.name);
-    run_probe(instance.node, "http_ready", {{"url", command.ready_url}, {"deadline_s", service.ready_s}}, {},
+    probes_.run(instance.node, "http_ready", {{"url", command.ready_url}, {"deadline_s", service.ready_s}}, {},
               run_seconds(service.ready_s) + kAnswer,
               [this, index, &instance, &command](const Result<std::vector<Json>>& rows) {
                 if (stage_ != Stage::kServices || stopping_) return;

@@ -21,12 +21,4 @@ struct Run::LoadTask {
   bool started = false, ready = false, running = false, done = false, gone = false;
 };
 
-struct Run::ProbeTask {
-  std::string node;
-  std::vector<Json> rows;
-  std::optional<Error> error;
-  std::function<void(Result<std::vector<Json>>)> then;
-  TimerId timer = 0;
-};
-
 }  // namespace mixproof

@@ -116,6 +116,13 @@ class SimulatedRun {
     return left;
   }
 
+  std::string names_left() {
+    std::string out;
+    for (const char* name : kNodes)
+      for (const SimProcess* process : simulation.living(name)) out += process->program() + " on " + name + "; ";
+    return out;
+  }
+
   Simulation simulation;
   SimProcess* controller = nullptr;
   std::unique_ptr<Run> run;
@@ -328,7 +335,7 @@ TEST(RunSimulation, AnythingMayDieAtAnyMoment) {
     ASSERT_TRUE(ended) << "seed " << seed;
     world.simulation.run_until([] { return false; }, world.simulation.now() + seconds(40));
     EXPECT_FALSE(world.paused()) << "seed " << seed;
-    EXPECT_EQ(world.left_behind(), 0) << "seed " << seed;
+    EXPECT_EQ(world.left_behind(), 0) << "seed " << seed << ": " << world.names_left();
     if (world.controller->alive()) {
       EXPECT_EQ(text_at(world.rows.back(), "row"), "end") << "seed " << seed;
     }
