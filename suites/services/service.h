@@ -14,14 +14,14 @@ namespace mixproof {
 struct ServiceCommand {
   std::vector<std::string> argv;
   std::map<std::string, std::string> environment;  // added to the agent's own
-  std::map<std::string, std::string>
-      files;              // name -> content, written to the instance's work directory;
-                          // in argv and environment "{dir}" stands for that directory
+  // Name -> content, written to the instance's work directory; in argv and environment "{dir}"
+  // stands for that directory.
+  std::map<std::string, std::string> files;
   std::string url;        // base URL for users: "http://10.77.0.2:8080"
   std::string ready_url;  // answers 200 when the service is ready
-  std::map<std::string, std::string>
-      labels;  // of every figure taken from it: engine, wheel digest, shape,
-               // synthetic; figures whose labels differ are never compared
+  // Of every figure taken from it: engine, wheel digest, shape, synthetic. Figures whose labels
+  // differ are never compared.
+  std::map<std::string, std::string> labels;
 };
 
 struct ServiceRequest {
@@ -29,10 +29,9 @@ struct ServiceRequest {
   int instance = 0;     // 1 in llm[1]
   std::string address;  // of the node: numeric IPv4
   int port = 0;
-  Json params;  // of the kind, already checked
-  std::vector<std::string>
-      backends;                   // haproxy: "10.77.0.2:8080" of every instance behind it, in order
-  std::vector<std::string> argv;  // command
+  Json params;                        // of the kind, already checked
+  std::vector<std::string> backends;  // haproxy: "10.77.0.2:8080" of every instance, in order
+  std::vector<std::string> argv;      // command
 };
 
 struct ServiceKind {
@@ -41,8 +40,8 @@ struct ServiceKind {
   int port;  // default
   // Returns them with every default filled in.
   Result<Json> (*check_params)(const Json& params, const std::string& pointer);
-  Status (*available)();  // whether this machine can start it: kInvalid with the reason and what to
-                          // do (exit 4)
+  // Whether this machine can start it: kInvalid with the reason and what to do (exit 4).
+  Status (*available)();
   // How to start one instance. May run a program for up to a second to learn what is installed;
   // kInvalid when it cannot work.
   Result<ServiceCommand> (*command)(const ServiceRequest& request);
