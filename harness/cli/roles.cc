@@ -1,0 +1,42 @@
+#include "harness/cli/roles.h"
+
+#include "harness/agent/agent.h"
+#include "harness/agent/guard.h"
+#include "harness/agent/hold_stopped.h"
+#include "harness/base/build.h"
+#include "harness/base/epoll_world.h"
+#include "harness/cli/command.h"
+
+namespace mixproof {
+namespace {
+
+// One operator a type of operation; all of them live as long as the process.
+Operators real_operators(const HostView& host) {
+  std::shared_ptr<HostOperator> hold = make_hold_stopped(host);
+  return [hold](const HostOperation&) -> HostOperator& { return *hold; };
+}
+
+}  // namespace
+
+int agent_main() {
+  const Result<std::unique_ptr<RealWorld>> world = make_epoll_world();
+  if (!world.ok()) return fail_command("agent", world.error());
+  RealWorld& real = **world;
+  Agent agent(real, {.program = program_path(), .build = build_digest(), .state_dir = state_directory(),
+                     .operators = real_operators(real.host())});
+  agent.start();
+  real.run_until([&agent] { return agent.done(); });
+  return 0;
+}
+
+int guard_main() {
+  const Result<std::unique_ptr<RealWorld>> world = make_epoll_world();
+  if (!world.ok()) return fail_command("guard", world.error());
+  RealWorld& real = **world;
+  Guard guard(real, real_operators(real.host()));
+  guard.start();
+  real.run_until([&guard] { return guard.done(); });
+  return guard.clean() ? 0 : 5;
+}
+
+}  // namespace mixproof
