@@ -23,17 +23,18 @@
 //   progress  of ("llm[0]"), begin, end, threads, stopped, switches, switches_per_s, role (before|during|after), control
 //             (positive|negative), fault                  a sample of the process_progress probe
 //   sample    metric, value, unit, labels{}               any other probe's number
-//   fault     fault (id), state, node, at, detail, evidence{}   planned armed injected effective not_effective reverting
-//             clean dirty; at = controller clock, uncertainty_ns. injected: the guard says that the last step is applied;
-//             effective: the controls proved it; reverting: the guard begins to undo; clean: proved. A clean row may carry
+//   fault     fault (id), state, node, at, detail, evidence{}   planned armed injected effective not_effective
+//             reverting guard_lost clean dirty, or refused not_injected (nothing was touched); at = controller clock,
+//             uncertainty_ns. injected: the guard says that the last step is applied; effective: the controls proved it;
+//             reverting: the guard begins to undo; clean: proved; the newest state counts. A clean row may carry
 //             evidence.undone_at (controller clock), when the last undo step was done; else the judge takes the time of the
 //             revert to lie anywhere between the reverting and the clean row
-//   exit      what, node, at, status, expected            a process of the run ended; at on the controller's clock
+//   exit      what, node, at, status (words), expected            a process of the run ended; at on the controller's clock
 //   lost      node, at, why                               an agent or node that is gone
 //   error     what, node, code, message, at               something failed that a check may have needed: what is a load, a
 //             service instance or a fault id of the plan; at may be missing: then it touches every phase
 //   note      message                                     for people
-//   stop      at, why (end | signal SIGINT | abort ...)   the run leaves its timeline
+//   stop      at, why (end | signal 2 | error: ...)       the run leaves its timeline
 //   end       at                                          last row of a complete recording
 #pragma once
 

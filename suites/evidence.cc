@@ -24,11 +24,11 @@ double seconds_of(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 bool set_latencies(const Json& row, std::int64_t sched, Request& request) {
   const std::int64_t sent = integer_at(row, "sent"), first = integer_at(row, "first"), last = integer_at(row, "last");
   const std::int64_t max_gap = integer_at(row, "max_gap"), events = integer_at(row, "events");
-  if (first < sched || last < first || sent < sched || request.tokens < 1 || max_gap < 0 ||
+  if (first < sched || last < first || (sent != 0 && sent < sched) || request.tokens < 1 || max_gap < 0 ||
       max_gap > last - first)
     return false;
   request.ttft = seconds_of(first - sched);
-  request.service_ttft = seconds_of(std::max<std::int64_t>(0, first - sent));
+  if (sent != 0) request.service_ttft = seconds_of(std::max<std::int64_t>(0, first - sent));
   request.e2e = seconds_of(last - sched);
   request.longest_wait = *request.ttft;
   if (events >= 2) {
@@ -130,7 +130,7 @@ struct RowReader {
     if (kind == "ready") out.ready.push_back(what);
     if (kind == "note") out.notes.push_back(text_at(row, "message"));
     if (kind == "phase_end") out.phases[text_at(row, "name")].complete = flag_at(row, "complete");
-    if (kind == "exit" && !flag_at(row, "expected")) out.exits.push_back({what, node, at, integer_at(row, "status")});
+    if (kind == "exit" && !flag_at(row, "expected")) out.exits.push_back({what, node, text_at(row, "status"), at});
     if (kind == "lost") {
       out.lost.emplace_back(node, at);
       out.lost_why.push_back(text_at(row, "why"));

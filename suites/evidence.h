@@ -90,8 +90,8 @@ struct RunError {
 };
 
 struct ProcessExit {
-  std::string what, node;
-  std::int64_t at = 0, status = 0;
+  std::string what, node, status;
+  std::int64_t at = 0;
 };
 
 struct Evidence {

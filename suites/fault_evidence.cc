@@ -15,7 +15,7 @@ std::int64_t ns_of(double seconds) { return static_cast<std::int64_t>(seconds * 
 
 bool touches(const std::string& state) {
   return state == "armed" || state == "injected" || state == "effective" || state == "not_effective" ||
-         state == "reverting" || state == "clean" || state == "dirty";
+         state == "reverting" || state == "guard_lost" || state == "clean" || state == "dirty";
 }
 
 void read_states(const std::vector<FaultState>& states, FaultFacts& facts, bool& effective, std::string& refuted) {
@@ -77,7 +77,9 @@ FaultFacts fault_facts(const JudgeInput& input, const PhasePlan& phase, const Fa
   if (window.begun) {
     facts.due_on = window.begin + ns_of(fault.at_s);
     facts.due_off = facts.due_on + ns_of(fault.for_s);
-    if (!evidence.has_end && !facts.touched && evidence.last_at + kUnseenNs >= facts.due_on) facts.touched = true;
+    // Its time has come, and nothing says that it was refused or not injected: it may be there.
+    const std::int64_t seen_until = evidence.last_at + (evidence.has_end ? 0 : kUnseenNs);
+    if ((facts.state == "none" || facts.state == "planned") && seen_until >= facts.due_on) facts.touched = true;
   }
   facts.not_effective = why_not_effective(facts, window, effective, refuted, evidence);
   return facts;

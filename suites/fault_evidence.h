@@ -13,7 +13,9 @@ struct FaultFacts {
   const PhasePlan* phase = nullptr;
   const FaultPlanEntry* plan = nullptr;
   std::string state = "none";          // the newest; none when no row names it
-  bool touched = false;                // something may have been changed: armed or later, or lost sight of
+  // Something may have been changed: armed or later; or its time had come and no row says that it was refused or not
+  // injected (the last rows of a killed run are lost).
+  bool touched = false;
   bool injected = false, clean = false, dirty = false;
   std::int64_t on = 0, on_uncertainty_ns = 0;        // acknowledged injection; valid when injected
   // The revert lies between these (uncertainty included); only when it is clean.

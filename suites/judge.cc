@@ -48,7 +48,7 @@ Json events_of(const Evidence& evidence) {
                       {"what", evidence.lost[i].first}, {"detail", evidence.lost_why[i]}});
   for (const ProcessExit& exit : evidence.exits)
     events.push_back({{"kind", "exit"}, {"at_s", evidence.seconds(exit.at)}, {"what", exit.what},
-                      {"detail", "on " + exit.node + ", status " + std::to_string(exit.status)}});
+                      {"detail", "on " + exit.node + ": " + exit.status}});
   for (const RunError& error : evidence.errors)
     events.push_back({{"kind", "error"}, {"at_s", error.at == 0 ? Json(nullptr) : Json(evidence.seconds(error.at))},
                       {"what", error.what}, {"detail", std::string(code_name(error.code)) + ": " + error.message}});
@@ -104,6 +104,15 @@ Safety safety_of(const JudgeInput& input) {
   return out;
 }
 
+// "SIGINT" of "signal 2" or "signal SIGINT"; empty when something else ended the run.
+std::string signal_of(const std::string& why) {
+  if (why.rfind(kSignalPrefix, 0) != 0) return "";
+  const std::string word = why.substr(kSignalPrefix.size());
+  for (const auto& [number, name] : {std::pair{"1", "SIGHUP"}, {"2", "SIGINT"}, {"15", "SIGTERM"}})
+    if (word == number) return name;
+  return word;
+}
+
 bool accounted_for(const Plan& plan, const RunError& error) {
   const std::string base = error.what.substr(0, error.what.find('['));
   if (plan.service(base) != nullptr) return true;
@@ -122,7 +131,7 @@ RunOutcome outcome_of(const JudgeInput& input, const std::vector<Check>& checks,
   out.incomplete = !evidence.has_end || !evidence.has_begin;
   for (const RunError& error : evidence.errors)
     if (!accounted_for(input.plan, error)) out.incomplete = true;
-  if (evidence.stop_why.rfind(kSignalPrefix, 0) == 0) out.signal = evidence.stop_why.substr(kSignalPrefix.size());
+  out.signal = signal_of(evidence.stop_why);
   for (const Check& check : checks)
     out.checks.push_back({check.limit.check_id(), check.status, check.limit.required});
   return out;

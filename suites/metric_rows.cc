@@ -135,7 +135,8 @@ Json metric_rows(const JudgeInput& input) {
   RowWriter writer(input);
   for (const PhasePlan& phase : input.plan.phases) {
     const auto window = input.evidence.phases.find(phase.name);
-    if (window != input.evidence.phases.end() && window->second.begun) writer.phase(phase);
+    if (window != input.evidence.phases.end() && window->second.begun && window->second.measure_s() > 0)
+      writer.phase(phase);
   }
   return writer.take();
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "harness/base/text.h"
+#include "suites/fault_evidence.h"
 #include "suites/request_metrics.h"
 #include "suites/training_metrics.h"
 
@@ -51,12 +52,19 @@ struct ProblemFinder {
       if (input.evidence.lost[i].second < w.end)
         add("lost_node", "node " + input.evidence.lost[i].first + " was lost: " + input.evidence.lost_why[i]);
     for (const ProcessExit& exit : input.evidence.exits)
-      if (exit.at < w.end && concerns(exit.what))
-        add("process_exit", format("%s on %s ended with status %lld", exit.what.c_str(), exit.node.c_str(),
-                                   static_cast<long long>(exit.status)));
+      if (exit.at < w.end && concerns(exit.what) && !explained(exit))
+        add("process_exit", exit.what + " on " + exit.node + " ended by itself: " + exit.status);
     for (const RunError& error : input.evidence.errors)
       if ((error.at == 0 || error.at < w.end) && concerns(error.what))
         out.push_back({"error_" + std::string(code_name(error.code)), error.what + ": " + error.message, error.code, true});
+  }
+
+  // The death of a fault's target is what the fault is about.
+  bool explained(const ProcessExit& exit) const {
+    const std::vector<FaultFacts> faults = all_faults_of(input);
+    return std::any_of(faults.begin(), faults.end(), [&](const FaultFacts& fault) {
+      return fault.injected && fault.plan->target == exit.what && exit.at >= fault.on - fault.on_uncertainty_ns;
+    });
   }
 
   // A load of the phase (also as load[i]), a service (also one of its instances), or a node.
