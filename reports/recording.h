@@ -3,7 +3,9 @@
 // File: JSON lines in zstd frames of at most one second each; a torn last frame is dropped, whole ones are kept.
 // Every row is an object with "row" naming its kind. The controller adds "node" and "load" (or "service", "fault") to
 // rows from workers. Times are integers: nanoseconds of CLOCK_MONOTONIC of the row's node; rows without "node" are on
-// the controller's clock. controller time = node time + offset_ns of the newest clock row of that node before it.
+// the controller's clock. controller time = node time + offset_ns of the newest clock row of that node taken before that
+// time, or of its first one. So the order of rows within a file does not matter to the judge, except that the states of
+// one fault are written in the order in which they came.
 //
 //   begin     at, utc_ns, run, seed                       first row
 //   clock     node, at (controller), offset_ns, uncertainty_ns (half the round trip)
@@ -11,23 +13,32 @@
 //   phase     name, begin, settled, end                   controller clock; written when the phase begins
 //   phase_end name, at, complete (false when cut short)
 //   request   i, sched, send, sent, head, first, last, end, tokens, events, max_gap, max_gap_end, outcome, detail, lag,
-//             reconnects, estimated                       one inference request; times 0 when not reached; max_gap ns
+//             reconnects, estimated                       one inference request, of every one that was scheduled, also
+//             those never sent; times 0 when not reached; max_gap and lag (kernel to user, the worst of the answer; -1
+//             when unknown) are ns; i counts in the order of sched without gaps; outcome is one of OK SHORT EMPTY
+//             HTTP_ERROR CONNECT_ERROR TIMEOUT_FIRST TIMEOUT_IDLE TIMEOUT_TOTAL STREAM_ERROR TRUNCATED MALFORMED
+//             CLIENT_DROPPED
 //   client    at, cpu (share of one core), steal (share), dropped     once a second, by an inference load
-//   step      rank, step, begin, end, compute, comm (ns), at_step rank's own; one a training step and rank
+//   step      rank, step, begin, end, compute, comm (ns)  one a training step and rank; node times of that rank
 //   progress  of ("llm[0]"), begin, end, threads, stopped, switches, switches_per_s, role (before|during|after), control
 //             (positive|negative), fault                  a sample of the process_progress probe
 //   sample    metric, value, unit, labels{}               any other probe's number
-//   fault     fault (id), state, node, at, detail, evidence{}   planned armed injected effective not_effective reverting
-//             clean dirty; at = controller clock, uncertainty_ns
-//   exit      what, node, at, status, expected            a process of the run ended
+//   fault     fault (id), state, node, at, detail, evidence{}   planned armed injected effective not_effective
+//             reverting guard_lost clean dirty, or refused not_injected (nothing was touched); at = controller clock,
+//             uncertainty_ns. injected: the guard says that the last step is applied; effective: the controls proved it;
+//             reverting: the guard begins to undo; clean: proved; the newest state counts. A clean row may carry
+//             evidence.undone_at (controller clock), when the last undo step was done; else the judge takes the time of the
+//             revert to lie anywhere between the reverting and the clean row
+//   exit      what, node, at, status (words), expected            a process of the run ended; at on the controller's clock
 //   lost      node, at, why                               an agent or node that is gone
-//   error     what, node, code, message                   something failed that a check may have needed
+//   error     what, node, code, message, at               something failed that a check may have needed: what is a load, a
+//             service instance or a fault id of the plan; at may be missing: then it touches every phase
 //   note      message                                     for people
-//   stop      at, why (end | signal SIGINT | abort ...)   the run leaves its timeline
+//   stop      at, why (end | signal 2 | error: ...)       the run leaves its timeline
 //   end       at                                          last row of a complete recording
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +46,11 @@
 #include "harness/base/json.h"
 
 namespace mixproof {
+
+// The files of a run's directory.
+inline constexpr const char* kRecordingFile = "recording.jsonl.zst";
+inline constexpr const char* kRunFile = "run.json";         // see reports/report.h
+inline constexpr const char* kReportFile = "report.json";
 
 // Compresses rows into the bytes of whole frames. The caller appends them to a file (it owns time and files).
 class RecordingEncoder {
@@ -52,9 +68,11 @@ struct RecordingRows {
   std::vector<Json> rows;
   bool torn = false;         // the file ended inside a frame or a line
   std::string sha256;        // of the bytes of the file as read
+  std::int64_t bytes = 0;
 };
 
-// kSystem when it cannot be read, kCorrupt when something before the tail is damaged (names the frame).
+// kSystem when it cannot be read, kCorrupt when something before the tail is damaged (names the frame). The tail is torn,
+// not damaged, when its last frame is cut short or was never written (zeros), and no whole frame follows.
 Result<RecordingRows> read_recording(const std::string& path);
 Result<RecordingRows> decode_recording(std::string_view bytes);
 

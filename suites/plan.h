@@ -23,15 +23,23 @@ struct Catalogue {
     std::vector<Metric> metrics;
     // Checks the parameters and returns them with every default filled in.
     Result<Json> (*check_params)(const std::string& name, const Json& params, const std::string& pointer) = nullptr;
+    Json (*schema)(const std::string& name) = nullptr;           // draft-07 of params
   };
   struct Fault {
     std::string name;
     int tier = 0;
     Result<Json> (*check_params)(const std::string& name, const Json& params, const std::string& pointer) = nullptr;
+    Json (*schema)(const std::string& name) = nullptr;
+  };
+  struct Service {
+    std::string name;   // llama_cpp, haproxy, null_server, command
+    int port = 0;       // default
+    Result<Json> (*check_params)(const Json& params, const std::string& pointer) = nullptr;
+    Json (*schema)() = nullptr;
   };
   std::map<std::string, Probe> probes;
   std::map<std::string, Fault> faults;
-  std::vector<std::string> service_kinds;   // llama_cpp, haproxy, null_server, command
+  std::map<std::string, Service> service_kinds;
 };
 
 struct NodePlan {
@@ -48,10 +56,10 @@ struct ServicePlan {
   std::string restart = "never";       // never | always
   std::string before;                  // haproxy: the service it stands in front of
   std::vector<std::string> argv;       // command
-  int port = 0;                        // where instances listen; filled in
+  int port = 0;                        // of the first instance on a node; filled in
   double ready_s = 60;                 // deadline for the first good answer
   Json params = nullptr;               // of the kind: model shape, threads, slots; an object
-  struct Instance { std::string name, node; };   // "llm[0]", "serve-0"
+  struct Instance { std::string name, node; int port = 0; };   // "llm[0]", "serve-0"; the second on a node has port + 1
   std::vector<Instance> instances;     // in order; empty when attached
 };
 
@@ -65,7 +73,9 @@ struct LoadPlan {
   std::string on_loss = "error";       // error | resume
   std::optional<Slo> slo;              // inference
   Json params = nullptr;               // complete: every default filled in
-  std::vector<std::string> nodes;      // one worker each; ranks in this order
+  // One worker each. A load with ranks: params.ranks of them (one a node when it has no such parameter), spread over
+  // the role's nodes in order. Any other load: one worker, on the first node of its role.
+  std::vector<std::string> nodes;
 };
 
 struct FaultPlanEntry {
@@ -85,7 +95,8 @@ struct PhasePlan {
 };
 
 struct Limit {
-  std::string id, metric, load, phase, reference, why, owner;   // check id in reports: "<phase>/<id>"
+  std::string id, metric, load, phase, reference, why, owner;
+  std::string check_id() const { return phase + "/" + id; }     // unique; names the check in reports
   std::string method;                  // direct | binomial
   std::string dependence;              // binomial: requests
   std::optional<double> at_most, at_least;
@@ -117,11 +128,12 @@ struct Plan {
 
 // Applies "a.b.c=value" to the suite's JSON: dotted paths, list members by id, name or index; the value is JSON, or a
 // string when it is not valid JSON. A path that does not lead to an existing member is kInvalid with the nearest
-// member at the place where it went wrong, unless the suite's schema knows the last key.
+// member at the place where it went wrong, unless the suite's schema knows the key there. What lies under `params` is
+// only checked by make_plan.
 Status apply_setting(Json& suite, const std::string& setting);
 
 // kInvalid with a JSON pointer on anything wrong: unknown keys, names that point nowhere, faults that do not fit in their
-// phase, limits on metrics that nothing measures, phases with no load, no limits at all.
+// phase, limits on metrics that nothing measures, loads that no phase runs, phases with no load, no required limit.
 Result<Plan> make_plan(const Json& suite, const Catalogue& catalogue, std::uint64_t seed);
 
 Json plan_to_json(const Plan& plan);

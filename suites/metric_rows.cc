@@ -1,0 +1,144 @@
+#include "suites/metric_rows.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "suites/fault_evidence.h"
+#include "suites/recovery.h"
+#include "suites/request_metrics.h"
+
+namespace mixproof {
+namespace {
+
+constexpr int kDefaultCleanRequests = 59;
+
+class RowWriter {
+ public:
+  explicit RowWriter(const JudgeInput& input) : input_(input) {}
+
+  void phase(const PhasePlan& phase) {
+    for (const std::string& load : phase.run)
+      for (const JudgedMetric& metric : judged_metrics())
+        if (metric.probe == input_.plan.load(load)->probe) load_metric(metric, phase, load);
+    for (const FaultFacts& fault : faults_of_phase(input_, phase.name))
+      for (const JudgedMetric& metric : judged_metrics())
+        if (metric.kind == MetricKind::kFault)
+          add(metric, {{"phase", phase.name}, {"fault", fault.plan->id}}, fault_delay(fault, metric.id));
+  }
+
+  Json take() { return std::move(rows_); }
+
+ private:
+  Json row(const JudgedMetric& metric, const Json& labels) const {
+    Json out = {{"id", metric.id}, {"labels", labels}, {"unit", metric.unit}, {"better", metric.better},
+                {"replicate_unit", "run"}};
+    if (metric.probe == "inference")
+      out["latency_basis"] = metric.id == "inference.service_ttft" ? "sent" : "scheduled";
+    return out;
+  }
+
+  void add(const JudgedMetric& metric, const Json& labels, const Figure& figure) {
+    Json out = row(metric, labels);
+    out.update(figure_json(figure));
+    rows_.push_back(std::move(out));
+  }
+
+  void load_metric(const JudgedMetric& metric, const PhasePlan& phase, const std::string& load) {
+    const Json labels = {{"load", load}, {"phase", phase.name}};
+    const bool has_slo = input_.plan.load(load)->slo.has_value();
+    if (metric.needs_slo && !has_slo) return;
+    Question question{.metric = &metric, .load = load, .phase = phase.name};
+    switch (metric.kind) {
+      case MetricKind::kSamples:
+        return samples(question, labels);
+      case MetricKind::kNumber:
+      case MetricKind::kShare:
+        return add(metric, labels, derive(input_, question));
+      case MetricKind::kRatio:
+        return ratio(question, labels);
+      case MetricKind::kInterval:
+      case MetricKind::kReported:
+        return metric.id == "inference.outcomes" ? outcomes_row(metric, phase, load, labels)
+                                                 : fault_intervals(metric, phase, load, labels);
+      case MetricKind::kFault:
+        return;
+    }
+  }
+
+  void samples(const Question& question, const Json& labels) {
+    Json out = row(*question.metric, labels);
+    const Summary summary = summarise(input_, question);
+    out["n"] = summary.n;
+    out["summary"] = summary.quantiles;
+    if (summary.infinite > 0) out["infinite_samples"] = summary.infinite;
+    if (summary.n == 0) out["missing_reason"] = "no_samples";
+    rows_.push_back(std::move(out));
+  }
+
+  // Against the first phase without a fault that runs the load, and against those that limits name.
+  void ratio(Question question, const Json& labels) {
+    std::set<std::pair<std::string, std::string>> asked;   // reference, quantile
+    const PhasePlan* baseline = baseline_of(input_.plan, question.load);
+    if (baseline != nullptr) asked.emplace(baseline->name, needs_quantile(*question.metric) ? "p50" : "");
+    for (const Limit& limit : input_.plan.limits)
+      if (limit.metric == question.metric->id && limit.load == question.load && limit.phase == question.phase)
+        asked.emplace(limit.reference, limit.quantile);
+    for (const auto& [reference, quantile] : asked) {
+      if (reference == question.phase) continue;
+      question.reference = reference;
+      question.quantile = quantile;
+      Json with = labels;
+      with["reference"] = reference;
+      if (!quantile.empty()) with["quantile"] = quantile;
+      add(*question.metric, with, derive(input_, question));
+    }
+  }
+
+  void outcomes_row(const JudgedMetric& metric, const PhasePlan& phase, const std::string& load, const Json& labels) {
+    const auto requests = measured_requests(input_.evidence, load, phase.name);
+    Json out = row(metric, labels);
+    out["n"] = requests.size();
+    out["value"] = requests.size();
+    out["counts"] = outcome_counts(requests);
+    rows_.push_back(std::move(out));
+  }
+
+  void fault_intervals(const JudgedMetric& metric, const PhasePlan& phase, const std::string& load,
+                       const Json& labels) {
+    for (const FaultFacts& fault : faults_of_phase(input_, phase.name)) {
+      Json with = labels;
+      with["fault"] = fault.plan->id;
+      if (metric.id == "inference.time_to_impact") {
+        add(metric, with, time_to_impact(input_, load, fault));
+        continue;
+      }
+      std::set<int> lengths;
+      for (const Limit& limit : input_.plan.limits)
+        if (limit.metric == metric.id && limit.load == load && limit.phase == phase.name)
+          lengths.insert(limit.clean_requests);
+      if (lengths.empty()) lengths.insert(kDefaultCleanRequests);
+      for (const int length : lengths) {
+        with["clean_requests"] = std::to_string(length);
+        add(metric, with, time_to_recover(input_, load, fault, length));
+      }
+    }
+  }
+
+  const JudgeInput& input_;
+  Json rows_ = Json::array();
+};
+
+}  // namespace
+
+Json metric_rows(const JudgeInput& input) {
+  RowWriter writer(input);
+  for (const PhasePlan& phase : input.plan.phases) {
+    const auto window = input.evidence.phases.find(phase.name);
+    if (window != input.evidence.phases.end() && window->second.begun && window->second.measure_s() > 0)
+      writer.phase(phase);
+  }
+  return writer.take();
+}
+
+}  // namespace mixproof

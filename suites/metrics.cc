@@ -1,0 +1,85 @@
+#include "suites/metrics.h"
+
+#include <cstdlib>
+
+namespace mixproof {
+namespace {
+
+using enum MetricKind;
+
+constexpr JudgedMetric kMetrics[] = {
+    {"inference.ttft", "s", "lower", "first non-empty token minus scheduled time; infinite unless the request is OK",
+     "inference", kSamples},
+    {"inference.service_ttft", "s", "lower", "first token minus the last byte sent", "inference", kSamples},
+    {"inference.tpot", "s", "lower", "(last token - first token) / (tokens - 1), of answers with two tokens or more",
+     "inference", kSamples},
+    {"inference.max_gap", "s", "lower", "longest gap between token events of an answer", "inference", kSamples},
+    {"inference.longest_wait", "s", "lower", "the larger of ttft and max_gap; infinite unless the request is OK",
+     "inference", kSamples},
+    {"inference.e2e", "s", "lower", "last token minus scheduled time", "inference", kSamples},
+    {"inference.client_delay", "s", "lower", "first byte handed to the kernel minus scheduled time", "inference",
+     kSamples},
+    {"inference.receive_lag", "s", "lower", "user minus kernel receive time, the worst of an answer", "inference",
+     kSamples},
+    {"inference.ttft_ratio", "1", "lower", "quantile of ttft over the same of the reference phase", "inference", kRatio},
+    {"inference.tpot_ratio", "1", "lower", "quantile of tpot over the same of the reference phase", "inference", kRatio},
+    {"inference.max_gap_ratio", "1", "lower", "quantile of max_gap over the same of the reference phase", "inference",
+     kRatio},
+    {"inference.attainment", "1", "higher", "good / scheduled; good: OK and within ttft, tpot and max_gap of the slo",
+     "inference", kShare, true},
+    {"inference.violations", "count", "lower", "scheduled requests that were not good", "inference", kNumber, true},
+    {"inference.goodput", "1/s", "higher", "good requests a second of the window", "inference", kNumber, true},
+    {"inference.offered_rate", "1/s", "none", "scheduled requests a second of the window", "inference", kNumber},
+    {"inference.token_rate", "1/s", "higher",
+     "tokens whose time lies in the window, a second; those between first and last are taken as evenly spread",
+     "inference", kNumber},
+    {"inference.stall_time", "s", "lower",
+     "sum over answers of max_gap beyond S = max(250 ms, 8 x median tpot of the baseline): only the longest gap of each "
+     "answer is recorded, so this is a lower bound", "inference", kNumber},
+    {"inference.lost_time", "s", "lower", "sum over requests of ttft beyond the slo, capped at the deadline", "inference",
+     kNumber, true},
+    {"inference.outcomes", "count", "none", "scheduled requests by outcome class", "inference", kReported},
+    {"inference.time_to_impact", "s", "none",
+     "from the injection to the first violation whose window holds more violations than any of the baseline",
+     "inference", kReported, true},
+    {"inference.time_to_recover", "s", "lower",
+     "from the revert to the first of clean_requests consecutive good requests", "inference", kInterval, true},
+    {"training.step_time", "s", "lower", "slowest rank of each step", "training", kSamples},
+    {"training.compute_time", "s", "lower", "slowest rank of each step", "training", kSamples},
+    {"training.comm_time", "s", "lower", "longest of the ranks, waiting included", "training", kSamples},
+    {"training.goodput", "1", "higher", "steps in the window x median step of the first phase that runs it / window",
+     "training", kNumber},
+    {"training.retained", "1", "higher", "step rate over that of the reference phase", "training", kRatio},
+    {"fault.effect_delay", "s", "lower", "from when the fault was due to the acknowledged injection", "", kFault},
+    {"fault.revert_delay", "s", "lower", "from when the revert was due to the proof of clean", "", kFault},
+};
+
+}  // namespace
+
+std::span<const JudgedMetric> judged_metrics() { return kMetrics; }
+
+const JudgedMetric* judged_metric(std::string_view id) {
+  for (const JudgedMetric& metric : kMetrics)
+    if (metric.id == id) return &metric;
+  return nullptr;
+}
+
+std::vector<std::string> limitable_metrics() {
+  std::vector<std::string> out;
+  for (const JudgedMetric& metric : kMetrics)
+    if (metric.kind != kReported) out.emplace_back(metric.id);
+  return out;
+}
+
+bool needs_quantile(const JudgedMetric& metric) {
+  return metric.kind == kSamples || (metric.kind == kRatio && metric.probe == "inference");
+}
+
+bool needs_reference(const JudgedMetric& metric) { return metric.kind == kRatio; }
+
+double quantile_of(std::string_view name) {
+  if (name == "max") return 1;
+  return std::atof(std::string(name.substr(1)).c_str()) / 100;
+}
+
+}  // namespace mixproof

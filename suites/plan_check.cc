@@ -1,0 +1,207 @@
+#include "suites/plan_check.h"
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+
+#include "harness/base/text.h"
+#include "suites/metrics.h"
+
+namespace mixproof {
+namespace {
+
+template <typename Items>
+std::vector<std::string> names_of(const Items& items) {
+  std::vector<std::string> out;
+  for (const auto& item : items) out.push_back(item.name);
+  return out;
+}
+
+std::vector<std::string> targets_of(const Plan& plan) {
+  std::vector<std::string> out;
+  for (const ServicePlan& service : plan.services)
+    for (const ServicePlan::Instance& instance : service.instances) out.push_back(instance.name);
+  for (const LoadPlan& load : plan.loads)
+    for (std::size_t i = 0; i < load.nodes.size(); ++i) out.push_back(load.name + "[" + std::to_string(i) + "]");
+  for (const NodePlan& node : plan.nodes) out.push_back(node.name);
+  return out;
+}
+
+bool runs(const PhasePlan& phase, const std::string& load) {
+  return std::find(phase.run.begin(), phase.run.end(), load) != phase.run.end();
+}
+
+Status check_fault(const FaultPlanEntry& fault, const std::string& pointer, const PhasePlan& phase, const Plan& plan) {
+  TRY(check_known(pointer + "/target", "target", fault.target, targets_of(plan)));
+  if (fault.at_s + fault.for_s > phase.length_s())
+    return invalid_at(pointer, format("ends %g s after the begin of phase \"%s\", which is %g s long",
+                                      fault.at_s + fault.for_s, phase.name.c_str(), phase.length_s()));
+  const std::size_t open = fault.target.find('[');
+  const bool on_load = open != std::string::npos && plan.load(fault.target.substr(0, open)) != nullptr;
+  if (on_load && !runs(phase, fault.target.substr(0, open)))
+    return invalid_at(pointer + "/target", "\"" + fault.target + "\" does not run in phase \"" + phase.name + "\"");
+  for (const FaultPlanEntry& other : phase.faults)
+    if (&other < &fault && other.target == fault.target && other.at_s < fault.at_s + fault.for_s &&
+        fault.at_s < other.at_s + other.for_s)
+      return invalid_at(pointer, "overlaps another fault on \"" + fault.target + "\": one owner a resource");
+  return ok();
+}
+
+// What the limit says about its metric: quantile, reference, bounds, method.
+struct LimitCheck {
+  const RawLimit& raw;
+  const std::string& pointer;
+  const Plan& plan;
+  const JudgedMetric& metric;
+  Limit limit;
+
+  Error at(const std::string& key, const std::string& what) const { return invalid_at(pointer + "/" + key, what); }
+  Error here(const std::string& what) const { return invalid_at(pointer, what); }
+
+  Status check_load() const {
+    if (metric.probe.empty()) {
+      if (!limit.load.empty()) return at("load", limit.metric + " belongs to faults, not to a load");
+      if (plan.phase(limit.phase)->faults.empty())
+        return at("phase", "phase \"" + limit.phase + "\" has no fault to measure");
+      return ok();
+    }
+    if (limit.load.empty()) return here("\"load\" is missing");
+    TRY(check_known(pointer + "/load", "load", limit.load, names_of(plan.loads)));
+    const LoadPlan& load = *plan.load(limit.load);
+    if (load.probe != metric.probe)
+      return at("metric", "load \"" + limit.load + "\" is \"" + load.probe + "\" and does not measure " + limit.metric);
+    if (!runs(*plan.phase(limit.phase), limit.load))
+      return at("phase", "phase \"" + limit.phase + "\" does not run load \"" + limit.load + "\"");
+    if (metric.needs_slo && !load.slo)
+      return here(limit.metric + " needs an \"slo\" on load \"" + limit.load + "\"");
+    return ok();
+  }
+
+  Status check_reference() const {
+    if (!needs_reference(metric)) {
+      if (!limit.reference.empty()) return at("reference", limit.metric + " takes no reference phase");
+      return ok();
+    }
+    if (limit.reference.empty()) return here(limit.metric + " needs a \"reference\" phase");
+    TRY(check_known(pointer + "/reference", "phase", limit.reference, names_of(plan.phases)));
+    if (limit.reference == limit.phase) return at("reference", "is the judged phase itself");
+    if (!runs(*plan.phase(limit.reference), limit.load))
+      return at("reference", "phase \"" + limit.reference + "\" does not run load \"" + limit.load + "\"");
+    return ok();
+  }
+
+  Status check_quantile() {
+    if (!needs_quantile(metric)) {
+      if (!limit.quantile.empty()) return at("quantile", limit.metric + " takes no quantile");
+      return ok();
+    }
+    if (limit.quantile.empty() && limit.metric == "inference.longest_wait") limit.quantile = "max";
+    if (limit.quantile.empty()) return here(limit.metric + " needs a \"quantile\"");
+    return ok();
+  }
+
+  Status check_method() const {
+    if (limit.method == "direct") {
+      if (raw.has_confidence) return at("confidence", "belongs to method binomial");
+      if (!limit.dependence.empty()) return at("dependence", "belongs to method binomial");
+      return ok();
+    }
+    if (metric.kind != MetricKind::kShare)
+      return at("method", "binomial judges inference.attainment only, not " + limit.metric);
+    if (!raw.has_confidence) return here("method binomial needs a \"confidence\"");
+    if (limit.dependence.empty()) return here("method binomial needs a \"dependence\"");
+    if (!raw.has_at_least) return here("method binomial needs \"at_least\"");
+    if (raw.has_at_most) return at("at_most", "method binomial takes \"at_least\" only");
+    if (!(raw.at_least > 0 && raw.at_least < 1)) return at("at_least", "must lie between 0 and 1, both excluded");
+    return ok();
+  }
+
+  Status check_bounds() {
+    if (!raw.has_at_most && !raw.has_at_least) return here("needs \"at_most\" or \"at_least\"");
+    if (raw.has_at_most) limit.at_most = raw.at_most;
+    if (raw.has_at_least) limit.at_least = raw.at_least;
+    if (raw.has_at_most && raw.has_at_least && raw.at_least > raw.at_most)
+      return here("nothing is at least " + format("%g", raw.at_least) + " and at most " + format("%g", raw.at_most));
+    if (raw.has_clean_requests && limit.metric != "inference.time_to_recover")
+      return at("clean_requests", "belongs to inference.time_to_recover");
+    if (limit.metric == "inference.time_to_recover" && plan.phase(limit.phase)->faults.empty())
+      return at("phase", "phase \"" + limit.phase + "\" has no fault to recover from");
+    limit.clean_requests = static_cast<int>(raw.clean_requests);
+    return ok();
+  }
+};
+
+Result<const JudgedMetric*> find_metric(const std::string& name, const std::string& pointer,
+                                        const Catalogue& catalogue) {
+  const JudgedMetric* metric = judged_metric(name);
+  if (metric != nullptr && metric->kind != MetricKind::kReported) return metric;
+  const std::string limitable = " (limits may name: " + join(limitable_metrics(), ", ") + ")";
+  if (metric != nullptr) return invalid_at(pointer, name + " is reported and takes no limit" + limitable);
+  for (const auto& [probe, entry] : catalogue.probes)
+    for (const Catalogue::Probe::Metric& known : entry.metrics)
+      if (known.name == name) return invalid_at(pointer, name + " is measured but cannot be judged" + limitable);
+  const std::string near = nearest(name, limitable_metrics());
+  return invalid_at(pointer, "nothing measures \"" + name + "\"" +
+                                 (near.empty() ? limitable : "; did you mean \"" + near + "\"?"));
+}
+
+}  // namespace
+
+Error invalid_at(const std::string& pointer, const std::string& what) { return {Code::kInvalid, pointer + ": " + what}; }
+
+Status check_name(const std::string& pointer, const std::string& name) {
+  const bool good = !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-';
+  });
+  if (good) return ok();
+  return invalid_at(pointer, "\"" + name + "\" is not a name (1 to 64 letters, digits, _ and -)");
+}
+
+Status check_known(const std::string& pointer, const std::string& kind, const std::string& name,
+                   const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), name) != known.end()) return ok();
+  const std::string near = nearest(name, known);
+  return invalid_at(pointer, "there is no " + kind + " \"" + name + "\"" +
+                                 (near.empty() ? " (known: " + join(known, ", ") + ")"
+                                               : "; did you mean \"" + near + "\"?"));
+}
+
+Status check_phases(const Plan& plan) {
+  if (plan.phases.empty()) return invalid_at("/phases", "is empty");
+  for (std::size_t p = 0; p < plan.phases.size(); ++p) {
+    const PhasePlan& phase = plan.phases[p];
+    const std::string pointer = "/phases/" + std::to_string(p);
+    TRY(check_name(pointer + "/name", phase.name));
+    if (plan.phase(phase.name) != &phase) return invalid_at(pointer + "/name", "a second phase \"" + phase.name + "\"");
+    if (phase.run.empty()) return invalid_at(pointer + "/run", "runs no load");
+    for (std::size_t i = 0; i < phase.run.size(); ++i) {
+      const std::string place = pointer + "/run/" + std::to_string(i);
+      TRY(check_known(place, "load", phase.run[i], names_of(plan.loads)));
+      if (std::count(phase.run.begin(), phase.run.end(), phase.run[i]) > 1)
+        return invalid_at(place, "\"" + phase.run[i] + "\" is named twice");
+    }
+    for (std::size_t f = 0; f < phase.faults.size(); ++f)
+      TRY(check_fault(phase.faults[f], pointer + "/faults/" + std::to_string(f), phase, plan));
+  }
+  for (const LoadPlan& load : plan.loads)
+    if (std::none_of(plan.phases.begin(), plan.phases.end(), [&](const PhasePlan& p) { return runs(p, load.name); }))
+      return invalid_at("/loads/" + load.name, "no phase runs it");
+  return ok();
+}
+
+Result<Limit> check_limit(const RawLimit& raw, const std::string& pointer, const Plan& plan,
+                          const Catalogue& catalogue) {
+  TRY(check_name(pointer + "/id", raw.limit.id));
+  const JudgedMetric* metric = TRY(find_metric(raw.limit.metric, pointer + "/metric", catalogue));
+  TRY(check_known(pointer + "/phase", "phase", raw.limit.phase, names_of(plan.phases)));
+  LimitCheck check{raw, pointer, plan, *metric, raw.limit};
+  TRY(check.check_load());
+  TRY(check.check_reference());
+  TRY(check.check_quantile());
+  TRY(check.check_method());
+  TRY(check.check_bounds());
+  if (raw.limit.why.empty()) return invalid_at(pointer + "/why", "is empty");
+  return check.limit;
+}
+
+}  // namespace mixproof

@@ -1,0 +1,29 @@
+// Figures of training steps in a window. The ranks of a step move together: a step takes as long as its slowest rank,
+// and a rate is that of the slowest rank.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "suites/figure.h"
+
+namespace mixproof {
+
+struct StepWindow {
+  std::vector<double> step_s, compute_s, comm_s;   // steps wholly within the window, seen by all ranks; ascending
+  std::vector<std::int64_t> silent_ranks;          // expected ranks without any step that overlaps the window
+  std::int64_t partial_steps = 0;                  // that some rank did not report, before the newest one
+  double steps = 0;                                // steps in the window with their shares at its edges, slowest rank
+  double rate() const { return window_s > 0 ? steps / window_s : 0; }
+  double window_s = 0;
+};
+
+StepWindow measured_steps(const JudgeInput& input, const std::string& load, const std::string& phase);
+
+std::vector<double> step_samples(const StepWindow& window, std::string_view metric);
+
+// training.goodput and training.retained.
+Figure training_number(const JudgeInput& input, const Question& question);
+
+}  // namespace mixproof

@@ -1,0 +1,215 @@
+#include "suites/validity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "harness/base/text.h"
+#include "suites/fault_evidence.h"
+#include "suites/request_metrics.h"
+#include "suites/training_metrics.h"
+
+namespace mixproof {
+namespace {
+
+constexpr double kLatenessFloorS = 0.001, kLatenessShare = 0.02;
+constexpr double kDroppedShare = 0.001, kSentShare = 0.999;
+constexpr double kClientCpuLimit = 0.85, kStealLimit = 0.05;
+constexpr double kLeastWindowShare = 0.98;
+constexpr double kCountSigmas = 5;   // of a Poisson count; a wrong alarm in about two million windows
+
+bool is_client_fault(const Request& request) {
+  const bool server_unreachable =
+      request.outcome == "CONNECT_ERROR" || request.outcome.rfind("TIMEOUT", 0) == 0;
+  return request.outcome == "CLIENT_DROPPED" || (!request.sent && !server_unreachable);
+}
+
+struct ProblemFinder {
+  const JudgeInput& input;
+  const PhasePlan& phase;
+  std::vector<Problem> out;
+
+  void add(std::string reason, std::string detail) { out.push_back({std::move(reason), std::move(detail)}); }
+
+  const PhaseWindow* window() const {
+    const auto found = input.evidence.phases.find(phase.name);
+    return found != input.evidence.phases.end() && found->second.begun ? &found->second : nullptr;
+  }
+
+  void phase_itself() {
+    const PhaseWindow* w = window();
+    if (w == nullptr) return add("not_run", "phase " + phase.name + " was not run");
+    if (!w->complete) return add("phase_incomplete", "phase " + phase.name + " was cut short");
+    if (w->measure_s() < kLeastWindowShare * phase.measure_s || w->settled < w->begin)
+      add("phase_incomplete", format("phase %s measured %.1f s of %.1f s", phase.name.c_str(), w->measure_s(),
+                                     phase.measure_s));
+  }
+
+  void losses(const PhaseWindow& w) {
+    for (std::size_t i = 0; i < input.evidence.lost.size(); ++i)
+      if (input.evidence.lost[i].second < w.end)
+        add("lost_node", "node " + input.evidence.lost[i].first + " was lost: " + input.evidence.lost_why[i]);
+    for (const ProcessExit& exit : input.evidence.exits)
+      if (exit.at < w.end && concerns(exit.what) && !explained(exit))
+        add("process_exit", exit.what + " on " + exit.node + " ended by itself: " + exit.status);
+    for (const RunError& error : input.evidence.errors)
+      if ((error.at == 0 || error.at < w.end) && concerns(error.what))
+        out.push_back({"error_" + std::string(code_name(error.code)), error.what + ": " + error.message, error.code, true});
+  }
+
+  // The death of a fault's target is what the fault is about.
+  bool explained(const ProcessExit& exit) const {
+    const std::vector<FaultFacts> faults = all_faults_of(input);
+    return std::any_of(faults.begin(), faults.end(), [&](const FaultFacts& fault) {
+      return fault.injected && fault.plan->target == exit.what && exit.at >= fault.on - fault.on_uncertainty_ns;
+    });
+  }
+
+  // A load of the phase (also as load[i]), a service (also one of its instances), or a node.
+  bool concerns(const std::string& what) const {
+    const std::string base = what.substr(0, what.find('['));
+    if (std::find(phase.run.begin(), phase.run.end(), base) != phase.run.end()) return true;
+    if (input.plan.service(base) != nullptr) return true;
+    return std::any_of(input.plan.nodes.begin(), input.plan.nodes.end(),
+                       [&](const NodePlan& node) { return node.name == what; });
+  }
+
+  void services() {
+    for (const ServicePlan& service : input.plan.services)
+      for (const ServicePlan::Instance& instance : service.instances)
+        if (std::find(input.evidence.ready.begin(), input.evidence.ready.end(), instance.name) ==
+            input.evidence.ready.end())
+          add("service_absent", instance.name + " never answered");
+  }
+
+  void load(const std::string& name) {
+    const LoadPlan& plan = *input.plan.load(name);
+    const auto found = input.evidence.loads.find(name);
+    if (found == input.evidence.loads.end()) return add("load_absent", "load " + name + " left no rows");
+    const LoadEvidence& evidence = found->second;
+    if (!evidence.unmapped_node.empty())
+      add("no_clock", "no clock row tells the time of node " + evidence.unmapped_node);
+    if (evidence.bad_rows > 0)
+      add("bad_rows", format("%lld rows of load %s contradict themselves, the first a %s",
+                             static_cast<long long>(evidence.bad_rows), name.c_str(), evidence.first_bad_row.c_str()));
+    if (plan.probe == "inference") inference(plan);
+    else if (plan.probe == "training") training(plan);
+    else if (std::find(input.evidence.ready.begin(), input.evidence.ready.end(), name) == input.evidence.ready.end())
+      add("load_absent", "load " + name + " was never ready");
+  }
+
+  void inference(const LoadPlan& plan) {
+    const auto requests = measured_requests(input.evidence, plan.name, phase.name);
+    if (requests.empty()) return add("load_absent", "load " + plan.name + " scheduled no request in " + phase.name);
+    std::set<std::int64_t> indices;
+    for (const Request* request : requests) indices.insert(request->index);
+    const auto span = *indices.rbegin() - *indices.begin() + 1;
+    if (span != std::ssize(indices) || std::ssize(indices) != std::ssize(requests))
+      add("missing_rows", format("%lld rows for %lld scheduled requests of load %s in %s",
+                                 static_cast<long long>(requests.size()), static_cast<long long>(span),
+                                 plan.name.c_str(), phase.name.c_str()));
+    const double expected = expected_requests(plan);
+    const double difference = std::fabs(static_cast<double>(requests.size()) - expected);
+    if (expected > 0 && difference > kCountSigmas * std::sqrt(expected) + 2)
+      add("missing_rows", format("%zu requests of load %s in %s, where its rate gives about %.0f", requests.size(),
+                                 plan.name.c_str(), phase.name.c_str(), expected));
+  }
+
+  // 0 when the arrivals have no constant mean rate.
+  double expected_requests(const LoadPlan& plan) const {
+    const Json* arrivals = member(plan.params, "arrivals");
+    if (arrivals == nullptr || !arrivals->is_object() || arrivals->size() != 1) return 0;
+    const std::string& kind = arrivals->begin().key();
+    if (kind != "poisson" && kind != "constant") return 0;
+    return number_at(arrivals->begin().value(), "rate_per_s") * window()->measure_s() *
+           static_cast<double>(plan.nodes.size());
+  }
+
+  void training(const LoadPlan& plan) {
+    const StepWindow steps = measured_steps(input, plan.name, phase.name);
+    if (steps.silent_ranks.size() == plan.nodes.size())
+      return add("load_absent", "load " + plan.name + " made no step in " + phase.name);
+    for (const std::int64_t rank : steps.silent_ranks)
+      add("missing_ranks", format("rank %lld of load %s made no step in %s", static_cast<long long>(rank),
+                                  plan.name.c_str(), phase.name.c_str()));
+    if (steps.partial_steps > 0)
+      add("missing_rows", format("%lld steps of load %s in %s were not reported by every rank",
+                                 static_cast<long long>(steps.partial_steps), plan.name.c_str(), phase.name.c_str()));
+  }
+};
+
+std::string client_rows_trouble(const LoadEvidence& evidence, std::int64_t from, std::int64_t until) {
+  double cpu = 0, steal = 0, n = 0;
+  for (const ClientSample& sample : evidence.client) {
+    if (sample.at < from || sample.at >= until) continue;
+    cpu += sample.cpu;
+    steal += sample.steal;
+    n += 1;
+  }
+  if (n == 0) return "no client row tells how busy the load generator was";
+  if (!(cpu / n <= kClientCpuLimit)) return format("the load generator used %.0f %% of its core", 100 * cpu / n);
+  if (!(steal / n <= kStealLimit)) return format("%.1f %% of the machine's time was stolen", 100 * steal / n);
+  return "";
+}
+
+std::string client_trouble(const LoadPlan& plan, const LoadEvidence& evidence, std::int64_t from, std::int64_t until) {
+  std::vector<const Request*> requests;
+  double dropped = 0, unsent = 0;
+  for (const Request& request : evidence.requests) {
+    if (request.sched < from || request.sched >= until) continue;
+    requests.push_back(&request);
+    dropped += request.outcome == "CLIENT_DROPPED" ? 1 : 0;
+    unsent += is_client_fault(request) ? 1 : 0;
+  }
+  if (requests.empty()) return "";
+  const auto n = static_cast<double>(requests.size());
+  if (dropped / n > kDroppedShare) return format("the load generator dropped %.0f of %.0f requests", dropped, n);
+  if (1 - unsent / n < kSentShare) return format("the load generator did not send %.0f of %.0f requests", unsent, n);
+  const double bound = plan.slo && std::isfinite(plan.slo->ttft_s)
+                           ? std::max(kLatenessFloorS, kLatenessShare * plan.slo->ttft_s)
+                           : kLatenessFloorS;
+  for (const auto& [metric, words] : {std::pair{"inference.client_delay", "sent late"},
+                                      std::pair{"inference.receive_lag", "read late"}}) {
+    const auto p99 = nearest_rank(request_samples(requests, metric), 0.99);
+    if (p99 && !(*p99 <= bound))
+      return format("the load generator %s: p99 %.1f ms, allowed %.1f ms", words, *p99 * 1e3, bound * 1e3);
+  }
+  return client_rows_trouble(evidence, from, until);
+}
+
+}  // namespace
+
+std::vector<Problem> phase_problems(const JudgeInput& input, const std::string& phase) {
+  ProblemFinder finder{input, *input.plan.phase(phase), {}};
+  finder.phase_itself();
+  if (const PhaseWindow* window = finder.window()) {
+    finder.losses(*window);
+    finder.services();
+    for (const std::string& load : finder.phase.run) finder.load(load);
+  }
+  return std::move(finder.out);
+}
+
+std::string measurement_trouble(const JudgeInput& input, const std::string& load, std::int64_t from,
+                                std::int64_t until) {
+  const LoadPlan* plan = input.plan.load(load);
+  if (plan == nullptr) return "";
+  for (const std::string& node : plan->nodes)
+    if (std::string trouble = input.evidence.clocks.trouble(node); !trouble.empty()) return trouble;
+  const auto evidence = input.evidence.loads.find(load);
+  if (plan->probe != "inference" || evidence == input.evidence.loads.end()) return "";
+  return client_trouble(*plan, evidence->second, from, until);
+}
+
+double client_error_s(const JudgeInput& input, const std::string& load, std::int64_t from, std::int64_t until) {
+  double worst = 0;
+  if (const auto evidence = input.evidence.loads.find(load); evidence != input.evidence.loads.end())
+    for (const Request& request : evidence->second.requests)
+      if (request.sched >= from && request.sched < until)
+        worst = std::max({worst, request.client_delay.value_or(0), request.lag.value_or(0)});
+  return worst;
+}
+
+}  // namespace mixproof
