@@ -4,6 +4,8 @@
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
 #include <cctype>
+#include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace mixproof::inference {
@@ -30,7 +32,8 @@ class Parser final : public http::basic_parser<false> {
   Parser() {
     eager(true);
     header_limit(kMaxHeadBytes);
-    body_limit(boost::none);   // handed on piece by piece, never held
+    // No limit: the body is handed on piece by piece, never held. (boost::none refuses every Content-Length in 1.74.)
+    body_limit(std::numeric_limits<std::uint64_t>::max());
   }
 
   std::string* body = nullptr;

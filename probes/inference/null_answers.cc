@@ -14,13 +14,13 @@ namespace mixproof::inference {
 namespace {
 
 constexpr std::int64_t kMaxTokens = 1'000'000;
-constexpr std::array<std::pair<std::string_view, Manner>, 17> kManners = {{
+constexpr std::array<std::pair<std::string_view, Manner>, 19> kManners = {{
     {"cut", Manner::kCut}, {"error", Manner::kError}, {"stall", Manner::kStall},
     {"stall_first", Manner::kStallFirst}, {"freeze", Manner::kFreeze}, {"http503", Manner::kHttp503},
     {"close", Manner::kClose}, {"drop_reused", Manner::kDropReused}, {"empty", Manner::kEmpty},
     {"html", Manner::kHtml}, {"short", Manner::kShort}, {"no_done", Manner::kNoDone},
-    {"no_finish", Manner::kNoFinish}, {"until_eof", Manner::kUntilEof}, {"garbage", Manner::kGarbage},
-    {"no_usage", Manner::kNoUsage}, {"at_once", Manner::kAtOnce},
+    {"no_finish", Manner::kNoFinish}, {"unfinished", Manner::kUnfinished}, {"until_eof", Manner::kUntilEof}, {"garbage", Manner::kGarbage},
+    {"no_usage", Manner::kNoUsage}, {"miscount", Manner::kMiscount}, {"at_once", Manner::kAtOnce},
 }};
 
 }  // namespace
@@ -92,13 +92,14 @@ std::string NullAnswer::end() {
   std::string out;
   if (manner == Manner::kError) out += framed(R"({"error":{"message":"out of memory","code":500}})");
   if (manner == Manner::kGarbage) out += framed("{not json");
-  if (manner != Manner::kNoFinish) out += event("", manner == Manner::kShort ? R"("stop")" : R"("length")");
+  const bool finishes = manner != Manner::kNoFinish && manner != Manner::kUnfinished;
+  if (finishes) out += event("", manner == Manner::kShort ? R"("stop")" : R"("length")");
   if (manner != Manner::kNoUsage) {
-    const auto sent = static_cast<long long>(tokens_);
+    const auto sent = static_cast<long long>(tokens_ + (manner == Manner::kMiscount ? 1 : 0));
     out += framed(prefix_ + format(R"("choices":[],"usage":{"completion_tokens":%lld,"prompt_tokens":1,"total_tokens":%lld}})",
                                    sent, sent + 1));
   }
-  if (manner != Manner::kNoDone && manner != Manner::kNoFinish) out += framed("[DONE]");
+  if (manner != Manner::kNoDone && manner != Manner::kUnfinished) out += framed("[DONE]");
   if (manner != Manner::kUntilEof) out += "0\r\n\r\n";
   return out;
 }

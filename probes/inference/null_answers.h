@@ -11,7 +11,7 @@ namespace mixproof::inference {
 
 enum class Manner {
   kPlain, kCut, kError, kStall, kStallFirst, kFreeze, kHttp503, kClose, kDropReused, kEmpty, kHtml, kShort, kNoDone,
-  kNoFinish, kUntilEof, kGarbage, kNoUsage, kAtOnce
+  kNoFinish, kUnfinished, kUntilEof, kGarbage, kNoUsage, kMiscount, kAtOnce
 };
 
 struct NullRequest {

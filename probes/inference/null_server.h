@@ -33,7 +33,7 @@ struct NullServerOptions {
 //
 // The model's name selects a misbehaviour, so that a client can be tested for what it makes of it:
 //   cut, error, stall:MS, stall_first:MS, freeze:MS (the whole server), http503, close, drop_reused, empty, html, short,
-//   no_done, no_finish, until_eof, garbage, no_usage, at_once
+//   no_done, no_finish, unfinished, until_eof, garbage, no_usage, miscount, at_once
 Status serve_null(const NullServerOptions& options, std::stop_token stop);
 
 // `mixproof null-server`: serves until killed. Returns the exit status.
