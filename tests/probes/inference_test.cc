@@ -1,0 +1,209 @@
+// The whole load against the null server.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "probes/inference/clock.h"
+#include "probes/inference/row_writer.h"
+#include "probes/probe.h"
+#include "tests/probes/inference/running_null_server.h"
+
+namespace mixproof {
+
+extern const ProbeSpec inference_probe;
+
+namespace {
+
+using inference::kMillisecond;
+using inference::kSecond;
+using inference::monotonic_ns;
+using inference::RunningNullServer;
+
+class Rows final : public RowSink {
+ public:
+  void row(const Json& row) override {
+    const std::lock_guard lock(mutex_);
+    rows_.push_back(row);
+  }
+  std::vector<Json> of(const std::string& kind) {
+    const std::lock_guard lock(mutex_);
+    std::vector<Json> out;
+    for (const Json& row : rows_)
+      if (row["row"] == kind) out.push_back(row);
+    return out;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Json> rows_;
+};
+
+// A load with two phases that touch and one apart.
+struct Load {
+  explicit Load(const std::string& url, const Json& changes = Json::object(), std::uint64_t seed = 5) {
+    Json params = {{"url", url}, {"arrivals", {{"poisson", {{"rate_per_s", 60}}}}}, {"answer_tokens", 6}, {"connections", 2}};
+    params.update(changes);
+    const Status status = read_params(params, probe->params());
+    EXPECT_TRUE(status.ok()) << (status.ok() ? "" : status.error().message);
+    context.seed = seed;
+    context.name = "users";
+    context.phases = {{"baseline", 0, 200 * kMillisecond},
+                      {"contention", 200 * kMillisecond, 400 * kMillisecond},
+                      {"after", 500 * kMillisecond, 600 * kMillisecond}};
+  }
+  void be_short() { context.phases = {{"only", 0, 100 * kMillisecond}}; }
+  Status prepare() { return probe->prepare(context); }
+  Status run(std::int64_t begin = monotonic_ns() + 20 * kMillisecond) {
+    for (PhaseSpan& phase : context.phases) {
+      phase.begin_ns += begin;
+      phase.end_ns += begin;
+    }
+    return probe->run(context);
+  }
+
+  Rows rows;
+  ProbeContext context{.rows = rows};
+  std::unique_ptr<Probe> probe = inference_probe.create();
+};
+
+TEST(Inference, RecordsEveryRequestOnceAndDrains) {
+  RunningNullServer server(5, 4);
+  Load load(server.url());
+  ASSERT_TRUE(load.prepare().ok());
+  EXPECT_EQ(server.counts.requests, 2);   // warm-up, not recorded
+  ASSERT_TRUE(load.run().ok());
+  const auto requests = load.rows.of("request");
+  EXPECT_EQ(requests.size(), load.context.info["arrivals"]["scheduled"].get<std::size_t>());
+  EXPECT_GT(requests.size(), 10u);
+  EXPECT_EQ(server.counts.requests, 2 + static_cast<std::int64_t>(requests.size()));
+  std::set<std::int64_t> ids;
+  for (const Json& row : requests) {
+    EXPECT_TRUE(ids.insert(row["i"].get<std::int64_t>()).second);
+    EXPECT_EQ(row["outcome"], "OK") << row;
+    EXPECT_EQ(row["tokens"], 6);
+    EXPECT_EQ(row["events"], 6);
+    EXPECT_GE(row["first"].get<std::int64_t>() - row["sched"].get<std::int64_t>(), 5 * kMillisecond);
+    bool in_a_phase = false;
+    for (const PhaseSpan& phase : load.context.phases)
+      in_a_phase = in_a_phase || (row["sched"] >= phase.begin_ns && row["sched"] < phase.end_ns);
+    EXPECT_TRUE(in_a_phase) << row;
+  }
+  ASSERT_FALSE(load.rows.of("client").empty());
+  EXPECT_EQ(load.rows.of("client").back()["dropped"], 0);
+  EXPECT_TRUE(load.rows.of("note").empty());
+  EXPECT_TRUE(load.probe->check(load.context).ok());
+}
+
+TEST(Inference, TheScheduleFollowsFromTheSeedAlone) {
+  RunningNullServer server;
+  Load one(server.url()), again(server.url()), other(server.url(), Json::object(), 6);
+  ASSERT_TRUE(one.prepare().ok());
+  ASSERT_TRUE(again.prepare().ok());
+  ASSERT_TRUE(other.prepare().ok());
+  EXPECT_EQ(one.context.info["schedule_hash"], again.context.info["schedule_hash"]);
+  EXPECT_NE(one.context.info["schedule_hash"], other.context.info["schedule_hash"]);
+  EXPECT_EQ(one.context.info["token_source"], "usage");
+  EXPECT_EQ(one.context.info["url"], server.url());
+  EXPECT_FALSE(one.context.info["scheduling"].get<std::string>().empty());
+}
+
+TEST(Inference, DoesNotStartAgainstAServerThatDoesNotAnswerProperly) {
+  RunningNullServer server;
+  const std::map<std::string, std::string> wrong = {{"http503", "HTTP_ERROR"}, {"short", "SHORT"}, {"html", "MALFORMED"}};
+  for (const auto& [model, outcome] : wrong) {
+    Load load(server.url(), {{"model", model}});
+    const Status status = load.prepare();
+    ASSERT_FALSE(status.ok()) << model;
+    EXPECT_NE(status.error().message.find(server.url()), std::string::npos) << status.error().message;
+    EXPECT_NE(status.error().message.find(outcome), std::string::npos) << status.error().message;
+  }
+  Load nowhere("");
+  EXPECT_EQ(nowhere.prepare().error().code, Code::kInvalid);
+  Load prefix(server.url() + "/other");
+  EXPECT_FALSE(prefix.prepare().ok());
+}
+
+TEST(Inference, StopsWithinASecondAndLeavesOutWhatIsInFlight) {
+  RunningNullServer server;
+  Load load(server.url(), {{"model", "stall_first:300"}, {"deadline_s", 30}});
+  load.context.phases = {{"baseline", 0, 20 * kSecond}};
+  std::stop_source source;
+  load.context.stop = source.get_token();
+  ASSERT_TRUE(load.prepare().ok());
+  const std::int64_t begin = monotonic_ns();
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    source.request_stop();
+  });
+  ASSERT_TRUE(load.run(begin).ok());
+  EXPECT_LT(monotonic_ns() - begin, 250 * kMillisecond + kSecond);
+  EXPECT_TRUE(load.rows.of("request").empty());
+  ASSERT_EQ(load.rows.of("note").size(), 1u);
+  EXPECT_NE(load.rows.of("note")[0]["message"].get<std::string>().find("in flight"), std::string::npos);
+  EXPECT_TRUE(load.probe->check(load.context).ok());
+}
+
+TEST(Inference, CheckNoticesThatEventsAndCountedTokensDiffer) {
+  RunningNullServer server;
+  Load load(server.url(), {{"model", "miscount"}});
+  load.be_short();
+  ASSERT_TRUE(load.prepare().ok());
+  ASSERT_TRUE(load.run().ok());
+  const Status status = load.probe->check(load.context);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::kCorrupt);
+  Load lenient(server.url(), {{"model", "miscount"}, {"event_is_token", false}});
+  lenient.be_short();
+  ASSERT_TRUE(lenient.prepare().ok());
+  ASSERT_TRUE(lenient.run().ok());
+  EXPECT_TRUE(lenient.probe->check(lenient.context).ok());
+}
+
+TEST(Inference, CheckFailsWhenNothingWasRun) {
+  RunningNullServer server;
+  Load load(server.url());
+  ASSERT_TRUE(load.prepare().ok());
+  EXPECT_FALSE(load.probe->check(load.context).ok());
+}
+
+TEST(Inference, SaysWhenSomethingBuffersTheStream) {
+  RunningNullServer server;
+  Load load(server.url(), {{"model", "at_once"}, {"answer_tokens", 12}});
+  load.be_short();
+  ASSERT_TRUE(load.prepare().ok());
+  ASSERT_TRUE(load.run().ok());
+  ASSERT_EQ(load.rows.of("note").size(), 1u);
+  EXPECT_NE(load.rows.of("note")[0]["message"].get<std::string>().find("buffers"), std::string::npos);
+}
+
+TEST(Inference, RefusesPhasesItsScheduleWasNotDrawnFor) {
+  RunningNullServer server;
+  Load load(server.url());
+  ASSERT_TRUE(load.prepare().ok());
+  load.context.phases.pop_back();
+  EXPECT_FALSE(load.run().ok());
+}
+
+TEST(RowWriter, HandsOnEveryRowInOrder) {
+  Rows rows;
+  {
+    inference::RowWriter writer(rows);
+    for (std::int64_t i = 0; i < 1000; ++i) {
+      inference::RequestRecord record;
+      record.i = i;
+      writer.add(record);
+    }
+    writer.finish();
+  }
+  const auto requests = rows.of("request");
+  ASSERT_EQ(requests.size(), 1000u);
+  for (std::size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(requests[i]["i"], i);
+  EXPECT_FALSE(requests[0].contains("lag"));   // not measured is not zero
+}
+
+}  // namespace
+}  // namespace mixproof
