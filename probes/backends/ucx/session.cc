@@ -37,8 +37,7 @@ Error ucx_error(Code code, const std::string& what, ucs_status_t status) {
   return {code, what + ": " + ucs_status_string(status)};
 }
 
-Pending::Pending(ucp_worker_h worker, ucs_status_ptr_t request, std::size_t received)
-    : worker_(worker), received_bytes_(received) {
+Pending::Pending(ucp_worker_h worker, ucs_status_ptr_t request) : worker_(worker) {
   if (request == nullptr) return;
   if (UCS_PTR_IS_ERR(request)) {
     status_ = UCS_PTR_STATUS(request);
@@ -48,10 +47,7 @@ Pending::Pending(ucp_worker_h worker, ucs_status_ptr_t request, std::size_t rece
 }
 
 Pending::Pending(Pending&& other) noexcept
-    : worker_(other.worker_),
-      request_(std::exchange(other.request_, nullptr)),
-      status_(other.status_),
-      received_bytes_(other.received_bytes_) {}
+    : worker_(other.worker_), request_(std::exchange(other.request_, nullptr)), status_(other.status_) {}
 
 Pending& Pending::operator=(Pending&& other) noexcept {
   if (this == &other) return *this;
@@ -59,7 +55,6 @@ Pending& Pending::operator=(Pending&& other) noexcept {
   worker_ = other.worker_;
   request_ = std::exchange(other.request_, nullptr);
   status_ = other.status_;
-  received_bytes_ = other.received_bytes_;
   return *this;
 }
 
@@ -67,7 +62,7 @@ ucs_status_t Pending::status() const { return request_ == nullptr ? status_ : uc
 
 std::size_t Pending::received_bytes() const {
   ucp_tag_recv_info_t info = {};
-  if (request_ == nullptr || ucp_tag_recv_request_test(request_, &info) != UCS_OK) return received_bytes_;
+  if (request_ == nullptr || ucp_tag_recv_request_test(request_, &info) != UCS_OK) return 0;
   return info.length;
 }
 

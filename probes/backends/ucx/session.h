@@ -38,8 +38,7 @@ struct WorkerTraits {
 class Pending {
  public:
   Pending() = default;
-  // As the nbx calls return it; `received` is what a receive that is finished at once says about itself.
-  Pending(ucp_worker_h worker, ucs_status_ptr_t request, std::size_t received = 0);
+  Pending(ucp_worker_h worker, ucs_status_ptr_t request);   // as the nbx calls return it
   Pending(Pending&& other) noexcept;
   Pending& operator=(Pending&& other) noexcept;
   ~Pending() { drop(); }
@@ -52,8 +51,7 @@ class Pending {
   void drop();
   ucp_worker_h worker_ = nullptr;
   void* request_ = nullptr;
-  ucs_status_t status_ = UCS_OK;      // when there is no request
-  std::size_t received_bytes_ = 0;    // likewise
+  ucs_status_t status_ = UCS_OK;   // when there is no request
 };
 
 // A connection to one peer. `lost` is set by the library's error callback, from within progress.
