@@ -91,7 +91,7 @@ TEST(UcxRing, NamesARankThatNeverComes) {
     auto communicator = join_group(group);
     ASSERT_TRUE(communicator) << communicator.error().message;
     if (group.rank() == 1) {
-      std::this_thread::sleep_for(1500ms);
+      std::this_thread::sleep_for(1100ms);
       return;
     }
     // Rank 2 waits for rank 1, and rank 0 for rank 2: both must name rank 1.
@@ -124,7 +124,7 @@ TEST(UcxRing, LeavesWithinASecondOfAStop) {
     auto communicator = join_group(group);
     ASSERT_TRUE(communicator) << communicator.error().message;
     if (group.rank() == 1) {
-      std::this_thread::sleep_for(1500ms);
+      std::this_thread::sleep_for(1100ms);
       auto outcome = (*communicator)->barrier(within(2s));
       ASSERT_TRUE(outcome) << outcome.error().message;
       EXPECT_EQ(*outcome, Outcome::kStopped);
