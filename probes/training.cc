@@ -100,10 +100,12 @@ class Training final : public Probe {
   std::optional<Error> corrupt_;                // the first wrong result
 };
 
-// Compute takes 10 ms or more with the defaults, so a rank sends at most one gradient's worth in that time.
+// An upper bound: no core computes faster than about 200 GFLOP/s, and a rank sends one gradient's worth a step.
 Cost Training::cost() {
   const double n = static_cast<double>(ranks_);
-  return {.network_bytes_per_s = 2 * (n - 1) / n * static_cast<double>(gradient_bytes_) / 0.01};
+  const double size = static_cast<double>(gemm_n_);
+  const double least_step_s = static_cast<double>(gemm_repeats_) * 2 * size * size * size / 200e9;
+  return {.network_bytes_per_s = 2 * (n - 1) / n * static_cast<double>(gradient_bytes_) / least_step_s};
 }
 
 Status Training::prepare(ProbeContext& context) {
