@@ -14,7 +14,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{100};          // how often a waiting rank looks at its stop token
 constexpr milliseconds kStopGrace{500};     // what a stop leaves to what is under way
-constexpr milliseconds kFarewell{100};      // how long a rank that leaves tries to say why
+constexpr milliseconds kFarewell{300};      // how long a rank that leaves waits for the others to hear why
+constexpr milliseconds kStopFarewell{100};
 constexpr milliseconds kLongestRollCall{1000};
 constexpr int kNoteProgress = 1000;
 
@@ -252,15 +253,21 @@ Outcome Members::stop() {
   return Outcome::kStopped;
 }
 
+// Connections stay open until the others have taken leave too: a rank that sends into a closed one loses what it has
+// not read yet, and would name this rank instead of the cause.
 void Members::leave(const Note& note) {
   tell_all(Kind::kBye, note);
-  const auto end = Clock::now() + kFarewell;
-  const auto told = [this] {
+  const auto end = Clock::now() + (note.why == Leave::kStopped ? kStopFarewell : kFarewell);
+  const auto heard_by_all = [&] {
+    for (int rank = 0; rank < options_.size; ++rank) {
+      const Peer& peer = peers_.at(static_cast<std::size_t>(rank));
+      if (peer.endpoint && !peer.bye && peer.endpoint->lost() == UCS_OK && rank != note.accused) return false;
+    }
     return std::all_of(telling_.begin(), telling_.end(), [](const Pending& pending) { return pending.finished(); });
   };
   session_.progress();
-  while (!told() && Clock::now() < end) {
-    if (!session_.sleep(milliseconds{5})) break;
+  while (hear() && !heard_by_all() && Clock::now() < end) {
+    if (!session_.sleep(milliseconds{10})) break;
     session_.progress();
   }
   for (Peer& peer : peers_)
