@@ -6,6 +6,7 @@
 #include "harness/base/build.h"
 #include "harness/base/epoll_world.h"
 #include "harness/cli/command.h"
+#include "harness/cli/judging.h"
 
 namespace mixproof {
 namespace {
@@ -20,7 +21,7 @@ Operators real_operators(const HostView& host) {
 
 int agent_main() {
   const Result<std::unique_ptr<RealWorld>> world = make_epoll_world();
-  if (!world.ok()) return fail_command("agent", world.error());
+  if (!world.ok()) return command_failed("agent", world.error());
   RealWorld& real = **world;
   Agent agent(real, {.program = program_path(), .build = build_digest(), .state_dir = state_directory(),
                      .operators = real_operators(real.host())});
@@ -31,7 +32,7 @@ int agent_main() {
 
 int guard_main() {
   const Result<std::unique_ptr<RealWorld>> world = make_epoll_world();
-  if (!world.ok()) return fail_command("guard", world.error());
+  if (!world.ok()) return command_failed("guard", world.error());
   RealWorld& real = **world;
   Guard guard(real, real_operators(real.host()));
   guard.start();

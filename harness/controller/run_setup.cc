@@ -15,6 +15,15 @@ std::string cpu_list(const std::vector<int>& cpus, std::size_t begin, std::size_
 
 }  // namespace
 
+Status service_available(const ServicePlan& service) {
+  if (service.start.empty()) return ok();
+  const ServiceKind* kind = service_kind(service.start);
+  if (kind == nullptr) return Error{Code::kInvalid, "unknown kind of service '" + service.start + "'"};
+  const Status available = kind->available();
+  if (!available.ok()) return Error(available.error()).in("service " + service.name);
+  return ok();
+}
+
 Result<std::map<std::string, ServiceCommand>> service_commands(const Plan& plan, const std::vector<NodeAddress>& nodes) {
   std::map<std::string, std::string> addresses;
   for (const NodeAddress& node : nodes) addresses[node.name] = node.address;
@@ -23,8 +32,6 @@ Result<std::map<std::string, ServiceCommand>> service_commands(const Plan& plan,
     if (service.start.empty()) continue;
     const ServiceKind* kind = service_kind(service.start);
     if (kind == nullptr) return Error{Code::kInvalid, "unknown kind of service '" + service.start + "'"};
-    const Status available = kind->available();
-    if (!available.ok()) return Error(available.error()).in("service " + service.name);
     std::vector<std::string> backends;
     if (const ServicePlan* behind = plan.service(service.before))
       for (const ServicePlan::Instance& instance : behind->instances)

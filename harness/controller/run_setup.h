@@ -22,6 +22,9 @@ struct RunSetup {
   std::map<std::string, bool> outside_cgroups;       // by probe: load generators and looks, which must not share
 };
 
+// Whether this machine can start a service of that kind: kInvalid says what is missing and what to do.
+Status service_available(const ServicePlan& service);
+
 // Service commands of a plan on these nodes. kInvalid when one cannot be started here (says what to do).
 Result<std::map<std::string, ServiceCommand>> service_commands(const Plan& plan, const std::vector<NodeAddress>& nodes);
 

@@ -1,5 +1,6 @@
 // The way to the first phase: agents, services, loads.
 #include <algorithm>
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "harness/base/random.h"
@@ -12,11 +13,15 @@ namespace {
 constexpr Time kAnswer = std::chrono::seconds(5);
 constexpr Time kPrepareDeadline = std::chrono::seconds(60);
 
+std::string signal_name(int signal) {
+  return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : signal == SIGHUP ? "SIGHUP" : std::to_string(signal);
+}
+
 }  // namespace
 
 void Run::start() {
   world_.listen({.on_line = {}, .on_end = {}, .on_signal = [this](int signal) {
-                   stop("signal " + std::to_string(signal));
+                   stop("signal " + signal_name(signal));
                  }});
   record({{"row", "begin"}, {"at", world_.now(Clock::kMonotonic).count()}, {"utc_ns", world_.now(Clock::kUtc).count()},
           {"run", setup_.id}, {"seed", setup_.plan.seed}});

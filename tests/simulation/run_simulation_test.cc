@@ -274,11 +274,11 @@ TEST(RunSimulation, AnUndoThatFailsIsDirty) {
 TEST(RunSimulation, AStopRevertsFirst) {
   SimulatedRun world(15);
   world.until_paused();
-  world.run->stop("signal 15");
-  world.run->stop("signal 15");   // a second one only says what is still going on
+  world.run->stop("signal SIGTERM");
+  world.run->stop("signal SIGTERM");   // a second one only says what is still going on
   world.to_the_end();
   EXPECT_EQ(world.last_fault_state(), "clean");
-  EXPECT_EQ(text_at(world.of("stop")[0], "why"), "signal 15");
+  EXPECT_EQ(text_at(world.of("stop")[0], "why"), "signal SIGTERM");
   EXPECT_FALSE(flag_at(world.of("phase_end").back(), "complete"));
   EXPECT_FALSE(world.paused());
   EXPECT_EQ(world.left_behind(), 0);

@@ -1,0 +1,77 @@
+#include "harness/cli/plan_text.h"
+
+#include <nlohmann/json.hpp>
+
+#include "harness/base/text.h"
+#include "reports/statistics.h"
+
+namespace mixproof {
+namespace {
+
+// Requests a second that a load will offer; 0 for loads that offer none.
+double rate_of(const LoadPlan& load) {
+  const Json* arrivals = member(load.params, "arrivals");
+  if (arrivals == nullptr || !arrivals->is_object() || arrivals->empty()) return 0;
+  return number_at(arrivals->begin().value(), "rate_per_s");
+}
+
+// How many violations a binomial limit tolerates among n requests; -1: none is too many already.
+std::int64_t tolerated(std::int64_t n, double at_least, double confidence) {
+  std::int64_t violations = -1;
+  while (violations + 1 <= n && proportion_lower(n - violations - 1, n, confidence) >= at_least) ++violations;
+  return violations;
+}
+
+std::string limit_text(const Plan& plan, const Limit& limit) {
+  std::string out = limit.metric + (limit.quantile.empty() ? "" : " " + limit.quantile);
+  if (limit.at_most) out += format(" <= %g", *limit.at_most);
+  if (limit.at_least) out += format(" >= %g", *limit.at_least);
+  if (limit.method != "binomial") return out + " (" + limit.method + ")";
+  out += format(" at %g %% confidence (binomial)", limit.confidence * 100);
+  const LoadPlan* load = plan.load(limit.load);
+  const PhasePlan* phase = plan.phase(limit.phase);
+  if (load == nullptr || phase == nullptr || !limit.at_least) return out;
+  const double rate = rate_of(*load);
+  const std::int64_t least = least_n(*limit.at_least, limit.confidence, 0);
+  const auto offered = static_cast<std::int64_t>(rate * phase->measure_s);
+  const std::int64_t spare = tolerated(offered, *limit.at_least, limit.confidence);
+  out += format("\n    needs %lld requests without a violation, %.0f s at %g/s; this phase offers about %lld",
+                static_cast<long long>(least), static_cast<double>(least) / rate, rate, static_cast<long long>(offered));
+  out += spare < 0 ? ": too few to pass" : format(" and passes with up to %lld violations", static_cast<long long>(spare));
+  return out;
+}
+
+}  // namespace
+
+std::string plan_text(const Plan& plan) {
+  std::string out = plan.name + ": " + plan.claim + "\n" +
+                    format("%zu nodes, %.0f s in %zu phases, placement %s\n", plan.nodes.size(), plan.length_s(),
+                           plan.phases.size(), plan.placement.c_str());
+  out += "\nservices\n";
+  for (const ServicePlan& service : plan.services) {
+    std::vector<std::string> places;
+    for (const ServicePlan::Instance& instance : service.instances) places.push_back(instance.name + " on " + instance.node);
+    out += "  " + service.name + " (" + (service.start.empty() ? "attached: " + service.url : service.start) + "): " +
+           join(places, ", ") + "\n";
+  }
+  out += "\nloads\n";
+  for (const LoadPlan& load : plan.loads) {
+    const double rate = rate_of(load);
+    out += "  " + load.name + " (" + load.probe + ") on " + join(load.nodes, ", ") +
+           (load.target.empty() ? "" : " to " + load.target) + (rate > 0 ? format(", %g requests/s", rate) : "") + "\n";
+  }
+  out += "\nphases\n";
+  for (const PhasePlan& phase : plan.phases) {
+    out += format("  %5.0f s  %-16s %.0f s (%.0f s settle): %s\n", phase.begin_s, phase.name.c_str(), phase.length_s(),
+                  phase.settle_s, join(phase.run, ", ").c_str());
+    for (const FaultPlanEntry& fault : phase.faults)
+      out += format("           fault %s on %s from %g s for %g s; lease %g s, renewed every %g s\n", fault.fault.c_str(),
+                    fault.target.c_str(), fault.at_s, fault.for_s, plan.lease_s, plan.renew_s);
+  }
+  out += "\nchecks\n";
+  for (const Limit& limit : plan.limits)
+    out += "  " + limit.check_id() + ": " + limit_text(plan, limit) + "\n    why: " + limit.why + "\n";
+  return out;
+}
+
+}  // namespace mixproof

@@ -1,0 +1,242 @@
+// `mixproof run`: from a suite to a report.
+#include "harness/cli/run.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "harness/base/build.h"
+#include "harness/base/epoll_world.h"
+#include "harness/base/text.h"
+#include "harness/cli/arguments.h"
+#include "harness/cli/catalogue.h"
+#include "harness/cli/command.h"
+#include "harness/cli/environment.h"
+#include "harness/cli/fleet.h"
+#include "harness/cli/judging.h"
+#include "harness/cli/plan_text.h"
+#include "harness/cli/progress.h"
+#include "harness/controller/run.h"
+#include "reports/recording.h"
+#include "reports/summary.h"
+#include "reports/verdict.h"
+
+namespace mixproof {
+namespace {
+
+constexpr const char* kHelp =
+    "usage: mixproof run SUITE [options]\n"
+    "       mixproof demo [options]        the suite mixed_sla: under three minutes, needs no cluster\n"
+    "\n"
+    "Runs a suite and writes a judged report. Without -i everything happens in a lab on this machine (needs root).\n"
+    "\n"
+    "  -i, --inventory FILE   run on these nodes; prints the plan and asks first\n"
+    "  -o, --output DIR       default: ./mixproof-runs/<suite>-<UTC time>, with a link 'latest' to it\n"
+    "  --set KEY=VALUE        change the suite: limits.sla.at_least=0.9, placement=none, loads.users.params.answer_tokens=8\n"
+    "  --seed N               repeat a schedule; default: drawn, and printed\n"
+    "  --yes                  do not ask\n"
+    "  --json                 the report on stdout when it is written\n"
+    "\n"
+    "Ctrl-C, SIGTERM and SIGHUP revert every fault, stop what was started and write the report.\n"
+    "exit status: 0 pass, 1 fail, 2 inconclusive, 3 harness error, 4 usage or configuration, 5 unsafe (a fault is not\n"
+    "proved clean), 6 refused now, 129/130/143 ended by a signal\n";
+
+const std::vector<Option> kOptions = {{"--inventory", "-i"}, {"--output", "-o"}, {"--set", ""},  {"--seed", ""},
+                                      {"--yes", "", false},  {"--json", "", false}, {"--help", "-h", false}};
+
+struct RunOptions {
+  std::string suite, inventory, output;
+  std::vector<std::string> settings, argv;
+  std::optional<std::uint64_t> seed;
+  bool yes = false, json = false;
+};
+
+Result<RunOptions> read_options(std::span<const std::string> args, const Arguments& arguments, const std::string& suite) {
+  RunOptions options{.suite = suite, .inventory = arguments.get("--inventory"), .output = arguments.get("--output"),
+                     .settings = arguments.all("--set"), .argv = {args.begin(), args.end()}, .seed = std::nullopt,
+                     .yes = arguments.has("--yes"), .json = arguments.has("--json")};
+  if (arguments.has("--seed")) {
+    const Result<Json> seed = parse_json(arguments.get("--seed"), "--seed");
+    if (!seed.ok() || !seed->is_number_unsigned() || seed->get<std::uint64_t>() >= (std::uint64_t{1} << 53))
+      return Error{Code::kInvalid, "--seed must be a whole number below 2^53"};
+    options.seed = seed->get<std::uint64_t>();
+  }
+  return options;
+}
+
+struct LoadedPlan {
+  Plan plan;
+  std::string suite_sha256;
+};
+
+Result<LoadedPlan> load_plan(const RunOptions& options, std::uint64_t seed) {
+  const Result<std::string> text = make_real_files()->read(options.suite);
+  if (!text.ok()) return Error{Code::kInvalid, text.error().message};
+  Json suite = TRY(parse_json(*text, options.suite));
+  for (const std::string& setting : options.settings) TRY(apply_setting(suite, setting));
+  Result<Plan> plan = make_plan(suite, build_catalogue(), seed);
+  if (!plan.ok()) return Error(plan.error()).in(options.suite);
+  return LoadedPlan{std::move(*plan), sha256_hex(*text)};
+}
+
+// A run on anything but a lab touches machines that people use: it is shown first, and needs a yes.
+Status confirm(const Plan& plan, const RunOptions& options) {
+  if (options.inventory.empty() || options.yes) return ok();
+  std::fputs(plan_text(plan).c_str(), stderr);
+  if (::isatty(0) == 0)
+    return Error{Code::kInvalid, "this would run on the nodes of " + options.inventory + "; say --yes to do it without asking"};
+  std::fputs("Run it? [y/N] ", stderr);
+  std::string answer;
+  std::getline(std::cin, answer);
+  if (answer == "y" || answer == "yes") return ok();
+  return Error{Code::kRefused, "not confirmed; nothing was run"};
+}
+
+// The link appears whole or not at all.
+void link_latest(const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path link = fs::path(directory).parent_path() / "latest";
+  const fs::path temporary = link.string() + "." + std::to_string(::getpid());
+  fs::create_symlink(fs::path(directory).filename(), temporary, ignored);
+  fs::rename(temporary, link, ignored);
+}
+
+Result<std::string> make_output(World& world, const RunOptions& options, const Plan& plan) {
+  std::string directory = options.output;
+  if (directory.empty()) {
+    std::string time = utc_text(world.now(Clock::kUtc).count());
+    std::erase_if(time, [](char c) { return c == '-' || c == ':'; });
+    directory = "mixproof-runs/" + plan.name + "-" + time;
+    for (int n = 2; std::filesystem::exists(directory); ++n)
+      directory = "mixproof-runs/" + plan.name + "-" + time + "-" + std::to_string(n);
+  }
+  const Result<std::vector<std::string>> there = world.files().list(directory);
+  if (there.ok() && !there->empty()) return Error{Code::kInvalid, directory + " is not empty"};
+  TRY(world.files().make_directories(directory + "/logs"));
+  if (options.output.empty()) link_latest(directory);
+  return directory;
+}
+
+Json run_json(World& world, const RunOptions& options, const LoadedPlan& loaded, const Fleet& fleet, const std::string& id) {
+  return {{"tool", tool_json()},
+          {"provenance", {{"argv", options.argv}, {"run", id}, {"seed", loaded.plan.seed},
+                          {"started_utc", utc_text(world.now(Clock::kUtc).count())}, {"suite", options.suite},
+                          {"suite_sha256", loaded.suite_sha256}, {"settings", options.settings}}},
+          {"environment", environment_json(fleet.nodes, fleet.where)},
+          {"plan", plan_to_json(loaded.plan)}};
+}
+
+// From the recording to the last lines on the terminal and the exit status.
+int conclude(World& world, const std::string& directory, const Run& run, bool json) {
+  Result<JudgedRun> judged = judge_directory(world.files(), directory);
+  if (!judged.ok()) return command_failed("run", judged.error());
+  const std::string path = directory + "/" + kReportFile;
+  const Status written = write_report(world.files(), path, judged->report);
+  const bool is_latest = starts_with(directory, "mixproof-runs/");
+  std::fputs(("\n" + summary_text(judged->report, path, is_latest ? "latest" : directory)).c_str(), stderr);
+  if (json) std::fputs((print_json(judged->report, 2).ok() ? *print_json(judged->report, 2) + "\n" : "").c_str(), stdout);
+  if (!written.ok()) return command_failed("run", written.error());
+  const Json* verdict = member(judged->report, "verdict");
+  const int code = static_cast<int>(integer_at(*verdict, "exit_code", 3));
+  // Before the first phase nothing was measured and no fault injected: whether trying again may help is what counts.
+  if (run.failure() && !run.began()) {
+    const Code why = run.failure()->code;
+    const bool away = why == Code::kPeerLost || why == Code::kTimeout;
+    std::fprintf(stderr, "mixproof run: %s\n", run.failure()->message.c_str());
+    return away ? exit_code(Code::kRefused) : exit_code(why);
+  }
+  return code;
+}
+
+Result<int> run_suite(const RunOptions& options) {
+  std::unique_ptr<RealWorld> world = TRY(make_epoll_world());
+  const std::uint64_t seed = options.seed.value_or(world->random() >> 33);
+  const LoadedPlan loaded = TRY(load_plan(options, seed));
+  const Plan& plan = loaded.plan;
+  const std::map<std::string, std::string> cpus = TRY(place(plan, allowed_cpus()));
+  TRY(confirm(plan, options));
+  for (const ServicePlan& service : plan.services) TRY(service_available(service));
+  const std::string id = plan.name + "-" + std::to_string(seed) + "-" + std::to_string(::getpid());
+  std::fprintf(stderr, "mixproof: %s, seed %llu, placement %s\n", plan.name.c_str(),
+               static_cast<unsigned long long>(seed), plan.placement.c_str());
+  const Fleet fleet = TRY(open_fleet(plan, options.inventory, id));
+  const auto with_fleet = [&]() -> Result<int> {
+    RunSetup setup{.id = id, .directory = {}, .build = build_digest(), .plan = plan, .nodes = fleet.nodes,
+                   .services = {}, .cpus = cpus, .outside_cgroups = {}};
+    setup.services = TRY(service_commands(plan, fleet.nodes));
+    for (const auto& [name, probe] : build_catalogue().probes) setup.outside_cgroups[name] = probe.generator;
+    setup.directory = TRY(make_output(*world, options, plan));
+    const std::string directory = setup.directory;
+    const std::string document = TRY(print_json(run_json(*world, options, loaded, fleet, id), 2));
+    TRY(world->files().replace(directory + "/" + kRunFile, document + "\n"));
+    Progress progress(*world, plan, ::isatty(2) != 0);
+    progress.note("nodes: " + fleet.where);
+    Run run(*world, std::move(setup),
+            {.note = [&](const std::string& text) { progress.note(text); },
+             .phase = [&](const std::string& name, Time begin, Time end) { progress.phase(name, begin, end); },
+             .row = [&](const Json& row) { progress.row(row); }});
+    run.start();
+    world->run_until([&run] { return run.done(); });
+    return conclude(*world, directory, run, options.json);
+  };
+  const Result<int> code = with_fleet();
+  const Status closed = close_fleet(fleet);
+  if (!closed.ok()) std::fprintf(stderr, "mixproof run: %s\n", closed.error().message.c_str());
+  if (code.ok() && *code == 0 && !closed.ok()) return exit_code(Code::kSystem);
+  return code;
+}
+
+int main_of(std::span<const std::string> args, const std::string& command, bool needs_suite) {
+  const Result<Arguments> arguments = Arguments::parse(args, kOptions);
+  if (!arguments.ok()) return command_failed(command, arguments.error());
+  if (arguments->has("--help")) {
+    std::fputs(kHelp, stdout);
+    return 0;
+  }
+  const std::vector<std::string>& words = arguments->positional();
+  if (words.size() != (needs_suite ? 1U : 0U)) {
+    std::fputs(kHelp, stderr);
+    return exit_code(Code::kInvalid);
+  }
+  const Result<RunOptions> options =
+      read_options(args, *arguments, needs_suite ? words[0] : suite_directory() + "/mixed_sla.json");
+  if (!options.ok()) return command_failed(command, options.error());
+  const Result<int> code = run_suite(*options);
+  return code.ok() ? *code : command_failed(command, code.error());
+}
+
+}  // namespace
+
+int run_main(std::span<const std::string> args) { return main_of(args, "run", true); }
+
+int demo_main(std::span<const std::string> args) { return main_of(args, "demo", false); }
+
+int plan_main(std::span<const std::string> args) {
+  const Result<Arguments> arguments =
+      Arguments::parse(args, {{"--set", ""}, {"--seed", ""}, {"--output", "-o"}, {"--json", "", false}, {"--help", "-h", false}});
+  if (!arguments.ok()) return command_failed("plan", arguments.error());
+  if (arguments->has("--help") || arguments->positional().size() != 1) {
+    std::fputs("usage: mixproof plan SUITE [--set KEY=VALUE]... [--json] [-o FILE]\n\n"
+               "What a run of the suite would do: phases, services, loads, faults, and what each check needs. Starts "
+               "nothing.\n", arguments->has("--help") ? stdout : stderr);
+    return arguments->has("--help") ? 0 : exit_code(Code::kInvalid);
+  }
+  const Result<RunOptions> options = read_options(args, *arguments, arguments->positional()[0]);
+  if (!options.ok()) return command_failed("plan", options.error());
+  const Result<LoadedPlan> loaded = load_plan(*options, options->seed.value_or(1));
+  if (!loaded.ok()) return command_failed("plan", loaded.error());
+  const Result<std::string> document = print_json(plan_to_json(loaded->plan), 2);
+  if (!document.ok()) return command_failed("plan", document.error());
+  if (!options->output.empty()) {
+    const Status written = make_real_files()->replace(options->output, *document + "\n");
+    if (!written.ok()) return command_failed("plan", written.error());
+  }
+  std::fputs(arguments->has("--json") ? (*document + "\n").c_str() : plan_text(loaded->plan).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace mixproof
