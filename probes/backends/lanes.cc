@@ -15,7 +15,8 @@ std::string transport_of(std::string_view line) {
   rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
   const std::size_t colon = rest.find(':');
   const std::size_t slash = rest.find('/');
-  if (colon == std::string_view::npos || slash == std::string_view::npos || slash < colon) return "";
+  if (colon == std::string_view::npos || slash == std::string_view::npos || slash < colon)
+    return "";
   if (rest.substr(0, colon).find_first_not_of("0123456789") != std::string_view::npos) return "";
   return std::string(rest.substr(colon + 1, slash - colon - 1));
 }
@@ -33,10 +34,12 @@ Result<std::set<std::string>> lane_transports(std::string_view printed) {
   for (const std::string& line : split(printed, '\n')) {
     if (line.find("lane[") == std::string::npos) continue;
     const std::string transport = transport_of(line);
-    if (transport.empty()) return Error{Code::kDevice, "cannot read the transport from \"" + line + "\""};
+    if (transport.empty())
+      return Error{Code::kDevice, "cannot read the transport from \"" + line + "\""};
     transports.insert(transport);
   }
-  if (transports.empty()) return Error{Code::kDevice, "the endpoint shows no lane, so its transport is not known"};
+  if (transports.empty())
+    return Error{Code::kDevice, "the endpoint shows no lane, so its transport is not known"};
   return transports;
 }
 
@@ -44,7 +47,8 @@ Status check_transports(const std::set<std::string>& used, const std::string& as
   const std::vector<std::string> names = split(asked, ',');
   for (const std::string& transport : used) {
     if (allowed(transport, names)) continue;
-    return Error{Code::kUnavailable, "ranks meet through " + transport + ", but transport " + asked + " was asked for"};
+    return Error{Code::kUnavailable,
+                 "ranks meet through " + transport + ", but transport " + asked + " was asked for"};
   }
   return ok();
 }

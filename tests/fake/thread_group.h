@@ -1,4 +1,5 @@
-// ThreadGroup: the ranks of a load as threads of one process; stands in for the controller's all-gather.
+// ThreadGroup: the ranks of a load as threads of one process; stands in for the controller's
+// all-gather.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +50,8 @@ class ThreadGroup {
     int rank_;
   };
 
-  Result<std::vector<std::string>> gather(int rank, const std::string& name, const std::string& blob,
+  Result<std::vector<std::string>> gather(int rank, const std::string& name,
+                                          const std::string& blob,
                                           std::chrono::milliseconds deadline) {
     std::unique_lock lock(mutex_);
     auto& blobs = gathered_[name];

@@ -26,9 +26,10 @@ inline std::string ucx_left_out() {
 
 }  // namespace mixproof::fake
 
-// A test that needs the module is skipped only where the build left it out, never because it cannot be opened.
-#define SKIP_WITHOUT_UCX()                                         \
-  do {                                                             \
-    const std::string reason_ = mixproof::fake::ucx_left_out();    \
-    if (!reason_.empty()) GTEST_SKIP() << "no UCX: " << reason_;   \
+// A test that needs the module is skipped only where the build left it out, never because it cannot
+// be opened.
+#define SKIP_WITHOUT_UCX()                                       \
+  do {                                                           \
+    const std::string reason_ = mixproof::fake::ucx_left_out();  \
+    if (!reason_.empty()) GTEST_SKIP() << "no UCX: " << reason_; \
   } while (false)

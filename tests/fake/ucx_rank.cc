@@ -1,7 +1,7 @@
 // One rank of a UCX group as a process of its own, for tests that stop and kill ranks.
 //   ucx_rank MODULE_DIR RANK SIZE DEADLINE_MS
-// Writes "address HEX", reads one line with the addresses of all ranks, and then sums until it is killed: "round N" after
-// each sum, "error CODE MESSAGE" when one fails.
+// Writes "address HEX", reads one line with the addresses of all ranks, and then sums until it is
+// killed: "round N" after each sum, "error CODE MESSAGE" when one fails.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -44,7 +44,8 @@ Status run_rank(char** argv) {
   for (int round = 0;; ++round) {
     data.assign(data.size(), 1.0F);
     TRY(communicator->all_reduce_sum(data, {Clock::now() + deadline, {}}));
-    if (data.front() != static_cast<float>(addresses.size())) return Error{Code::kCorrupt, "wrong sum"};
+    if (data.front() != static_cast<float>(addresses.size()))
+      return Error{Code::kCorrupt, "wrong sum"};
     std::cout << "round " << round << std::endl;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -56,6 +57,7 @@ Status run_rank(char** argv) {
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   const mixproof::Status status = mixproof::run_rank(argv);
-  std::cout << "error " << code_name(status.error().code) << " " << status.error().message << std::endl;
+  std::cout << "error " << code_name(status.error().code) << " " << status.error().message
+            << std::endl;
   return 1;
 }

@@ -2,9 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <set>
-
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "probes/backends/cpu/gemm.h"
 #include "tests/fake/row_list.h"
@@ -31,8 +30,9 @@ struct Rank {
   std::unique_ptr<Probe> load = training_probe.create();
 
   Status prepare(Group* group, int ranks, const Json& more = Json::object()) {
-    Json params = {{"ranks", ranks}, {"gemm_n", 64},          {"gemm_repeats", 2},   {"gradient_bytes", 40'004},
-                   {"bucket_bytes", 16'384}, {"net_devices", "lo"}, {"step_deadline_s", 2}};
+    Json params = {{"ranks", ranks},           {"gemm_n", 64},           {"gemm_repeats", 2},
+                   {"gradient_bytes", 40'004}, {"bucket_bytes", 16'384}, {"net_devices", "lo"},
+                   {"step_deadline_s", 2}};
     params.update(more);
     TRY(read_params(params, load->params()));
     context.group = group;
@@ -41,7 +41,8 @@ struct Rank {
     return load->prepare(context);
   }
   Status run(Clock::time_point begin, std::chrono::milliseconds length) {
-    context.phases = {{"a", ns(begin), ns(begin + length / 2)}, {"b", ns(begin + length / 2), ns(begin + length)}};
+    context.phases = {{"a", ns(begin), ns(begin + length / 2)},
+                      {"b", ns(begin + length / 2), ns(begin + length)}};
     return load->run(context);
   }
 };
@@ -82,13 +83,15 @@ TEST_F(Training, EmitsARowOfEveryStepAndRankAndAllRanksStopAtTheSameStep) {
         EXPECT_EQ(rows[i].at("step"), i);
         EXPECT_GE(rows[i].at("begin").get<std::int64_t>(), before);
         before = rows[i].at("end").get<std::int64_t>();
-        EXPECT_EQ(rows[i].at("begin").get<std::int64_t>() + rows[i].at("compute").get<std::int64_t>() +
+        EXPECT_EQ(rows[i].at("begin").get<std::int64_t>() +
+                      rows[i].at("compute").get<std::int64_t>() +
                       rows[i].at("comm").get<std::int64_t>(),
                   before);
       }
     });
     EXPECT_GT(steps[0], 1U);
-    for (int rank = 1; rank < size; ++rank) EXPECT_EQ(steps[0], steps.at(static_cast<std::size_t>(rank)));
+    for (int rank = 1; rank < size; ++rank)
+      EXPECT_EQ(steps[0], steps.at(static_cast<std::size_t>(rank)));
   }
 }
 
@@ -112,13 +115,14 @@ TEST_F(Training, ReportsAWrongSumAsCorrupt) {
   ranks.run([](Group& group) {
     Rank rank;
     ASSERT_TRUE(rank.prepare(&group, 2));
-    if (group.rank() == 1) rank.context.seed += 1;   // now gives other values than rank 0 expects
+    if (group.rank() == 1) rank.context.seed += 1;  // now gives other values than rank 0 expects
     Status ran = rank.run(Clock::now(), 200ms);
     EXPECT_TRUE(ran) << ran.error().message;
     Status checked = rank.load->check(rank.context);
     ASSERT_FALSE(checked);
     EXPECT_EQ(checked.error().code, Code::kCorrupt);
-    EXPECT_NE(checked.error().message.find("element 0 of step 0"), std::string::npos) << checked.error().message;
+    EXPECT_NE(checked.error().message.find("element 0 of step 0"), std::string::npos)
+        << checked.error().message;
     EXPECT_LE(rank.rows.rows().size(), 2U);
   });
 }
@@ -131,7 +135,8 @@ TEST_F(Training, NamesARankThatIsAbsentFromTheStart) {
     Status prepared = rank.prepare(&group, 2);
     ASSERT_FALSE(prepared);
     EXPECT_EQ(prepared.error().code, Code::kTimeout);
-    EXPECT_NE(prepared.error().message.find("rank 1"), std::string::npos) << prepared.error().message;
+    EXPECT_NE(prepared.error().message.find("rank 1"), std::string::npos)
+        << prepared.error().message;
   });
 }
 
@@ -147,8 +152,10 @@ TEST_F(Training, NamesARankThatStopsTakingPart) {
     Status ran = rank.run(Clock::now(), 10s);
     ASSERT_FALSE(ran);
     EXPECT_EQ(ran.error().code, Code::kTimeout);
-    EXPECT_NE(ran.error().message.find("rank 1 did not answer"), std::string::npos) << ran.error().message;
-    EXPECT_EQ(rank.load->check(rank.context).error().code, Code::kTimeout) << "no step was finished";
+    EXPECT_NE(ran.error().message.find("rank 1 did not answer"), std::string::npos)
+        << ran.error().message;
+    EXPECT_EQ(rank.load->check(rank.context).error().code, Code::kTimeout)
+        << "no step was finished";
   });
 }
 
@@ -210,7 +217,8 @@ TEST(TrainingParams, RefuseCheckpointsUntilThereAreAny) {
   Status read = read_params({{"checkpoint_every_steps", 50}}, load->params());
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Code::kInvalid);
-  EXPECT_NE(read.error().message.find("checkpoint_every_steps"), std::string::npos) << read.error().message;
+  EXPECT_NE(read.error().message.find("checkpoint_every_steps"), std::string::npos)
+      << read.error().message;
   EXPECT_TRUE(read_params({{"checkpoint_every_steps", 0}}, load->params()));
 }
 

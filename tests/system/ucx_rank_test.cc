@@ -1,12 +1,11 @@
 // What ranks say of each other when one of them, a real process, is stopped or killed.
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <gtest/gtest.h>
 
 #include <array>
 #include <chrono>
@@ -130,7 +129,7 @@ TEST_F(UcxRanks, GoOnAfterAPauseThatIsShorterThanTheDeadline) {
   start(2, 10s);
   ranks[1].signal(SIGSTOP);
   std::this_thread::sleep_for(1s);
-  EXPECT_EQ(ranks[0].line("error ", 300ms), "");   // reads away all rounds before the pause
+  EXPECT_EQ(ranks[0].line("error ", 300ms), "");  // reads away all rounds before the pause
   EXPECT_EQ(ranks[0].line("round ", 300ms), "");
   ranks[1].signal(SIGCONT);
   for (RankProcess& rank : ranks) {

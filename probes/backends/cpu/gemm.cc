@@ -20,7 +20,8 @@ void apply(std::span<const float> matrix, std::span<const double> x, std::span<d
   std::fill(y.begin(), y.end(), 0.0);
   for (std::size_t column = 0; column < n; ++column) {
     const float* values = matrix.data() + column * n;
-    for (std::size_t row = 0; row < n; ++row) y[row] += static_cast<double>(values[row]) * x[column];
+    for (std::size_t row = 0; row < n; ++row)
+      y[row] += static_cast<double>(values[row]) * x[column];
   }
 }
 
@@ -28,8 +29,9 @@ void apply(std::span<const float> matrix, std::span<const double> x, std::span<d
 
 Result<Gemm> Gemm::create(std::int64_t n, std::uint64_t seed) {
   if (n < 1 || n > kMaxSize)
-    return Error{Code::kInvalid, format("matrices of %lld x %lld: the size must be 1 to %lld", static_cast<long long>(n),
-                                        static_cast<long long>(n), static_cast<long long>(kMaxSize))};
+    return Error{Code::kInvalid, format("matrices of %lld x %lld: the size must be 1 to %lld",
+                                        static_cast<long long>(n), static_cast<long long>(n),
+                                        static_cast<long long>(kMaxSize))};
   openblas_set_num_threads(1);
   Gemm gemm(static_cast<std::size_t>(n));
   const std::size_t elements = gemm.n_ * gemm.n_;
@@ -53,7 +55,8 @@ Result<Gemm> Gemm::create(std::int64_t n, std::uint64_t seed) {
 
 void Gemm::multiply() {
   const int n = static_cast<int>(n_);
-  cblas_sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1.0F, a_.data(), n, b_.data(), n, 0.0F, c_.data(), n);
+  cblas_sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1.0F, a_.data(), n, b_.data(), n,
+              0.0F, c_.data(), n);
 }
 
 Status Gemm::verify() {
@@ -61,10 +64,11 @@ Status Gemm::verify() {
   apply(c_, vectors_.at(i), scratch_);
   const std::vector<double>& expected = expected_.at(i);
   for (std::size_t row = 0; row < n_; ++row) {
-    if (scratch_[row] == expected[row]) continue;   // a NaN is never equal
-    return Error{Code::kCorrupt,
-                 format("matrix product: row %zu of C r is %.17g, A (B r) is %.17g (OpenBLAS kernels: %s)", row,
-                        scratch_[row], expected[row], core_name().c_str())};
+    if (scratch_[row] == expected[row]) continue;  // a NaN is never equal
+    return Error{
+        Code::kCorrupt,
+        format("matrix product: row %zu of C r is %.17g, A (B r) is %.17g (OpenBLAS kernels: %s)",
+               row, scratch_[row], expected[row], core_name().c_str())};
   }
   return ok();
 }

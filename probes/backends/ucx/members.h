@@ -1,9 +1,10 @@
-// Members: the ranks of a group as one of them sees the others: who is connected, who answers, who left and why.
+// Members: the ranks of a group as one of them sees the others: who is connected, who answers, who
+// left and why.
 //
-// Every rank is connected to every other one, although data only goes round the ring, so that the end of a process is
-// seen by all and the right rank is named. A rank that is about to give up calls the roll: ranks that wait answer,
-// and those that do not are the ones it names. A rank that leaves says why, so that the others name the cause
-// and not the messenger.
+// Every rank is connected to every other one, although data only goes round the ring, so that the
+// end of a process is seen by all and the right rank is named. A rank that is about to give up
+// calls the roll: ranks that wait answer, and those that do not are the ones it names. A rank that
+// leaves says why, so that the others name the cause and not the messenger.
 #pragma once
 
 #include <deque>
@@ -31,9 +32,10 @@ class Members {
   // kDone while data may be sent; else what ended the group for this rank.
   Result<Outcome> usable() const;
 
-  // Sleeps and progresses until `done` or the end of the patience. Anything but kDone ends the group for this rank, and
-  // every later call returns the same. `doing` is for messages: "sum".
-  Result<Outcome> wait(const std::function<bool()>& done, const Patience& patience, const std::string& doing);
+  // Sleeps and progresses until `done` or the end of the patience. Anything but kDone ends the
+  // group for this rank, and every later call returns the same. `doing` is for messages: "sum".
+  Result<Outcome> wait(const std::function<bool()>& done, const Patience& patience,
+                       const std::string& doing);
 
   // `sequence` is the same on both sides. See Pending for how long the buffers must live.
   Pending send(int to, std::uint32_t sequence, std::span<const float> data);
@@ -55,10 +57,10 @@ class Members {
   struct Peer {
     bool greeted = false, here = false;
     std::optional<Note> bye;
-    std::unique_ptr<Endpoint> endpoint;   // null for this rank itself
+    std::unique_ptr<Endpoint> endpoint;  // null for this rank itself
   };
   struct RollCall {
-    std::chrono::steady_clock::time_point due, limit;   // limit moves when the call comes late
+    std::chrono::steady_clock::time_point due, limit;  // limit moves when the call comes late
     std::chrono::milliseconds grace;
     bool called = false;
   };
@@ -67,7 +69,7 @@ class Members {
   Status check_address(int rank, const std::string& address) const;
   void tell(int to, Kind kind, const Note& note);
   void tell_all(Kind kind, const Note& note);
-  Status hear();                              // reads all notes that have arrived
+  Status hear();  // reads all notes that have arrived
   std::optional<Result<Outcome>> trouble(const std::string& doing);
   Result<Outcome> after_leave(int rank, const Note& note);
   Error give_up(const std::string& doing, double waited_s);
@@ -76,7 +78,7 @@ class Members {
 
   CommunicatorOptions options_;
   std::string address_;
-  std::deque<Note> notes_;                    // told ones; before the session, which may still read them
+  std::deque<Note> notes_;  // told ones; before the session, which may still read them
   Session session_;
   std::deque<Peer> peers_;
   std::vector<Pending> telling_;

@@ -28,7 +28,8 @@ class UcxRing final : public Communicator {
         members_(std::move(members)) {}
 
   const std::string& address() const override { return members_->address(); }
-  Result<Outcome> connect(std::span<const std::string> addresses, const Patience& patience) override {
+  Result<Outcome> connect(std::span<const std::string> addresses,
+                          const Patience& patience) override {
     return members_->connect(addresses, patience);
   }
   Result<Outcome> all_reduce_sum(std::span<float> data, const Patience& patience) override;
@@ -45,10 +46,10 @@ class UcxRing final : public Communicator {
   Result<Outcome> exchange(std::span<const float> out, std::size_t in, const Patience& patience);
 
   CommunicatorOptions options_;
-  std::size_t bucket_;           // elements
-  std::vector<float> scratch_;   // all receives; outlives the worker in members_
+  std::size_t bucket_;          // elements
+  std::vector<float> scratch_;  // all receives; outlives the worker in members_
   std::unique_ptr<Members> members_;
-  std::uint32_t sequence_ = 0;   // of exchanges; the same on all ranks
+  std::uint32_t sequence_ = 0;  // of exchanges; the same on all ranks
 };
 
 Result<Outcome> UcxRing::all_reduce_sum(std::span<float> data, const Patience& patience) {
@@ -63,8 +64,8 @@ Result<Outcome> UcxRing::all_reduce_sum(std::span<float> data, const Patience& p
   return Outcome::kDone;
 }
 
-// Piece p starts its way at rank p and gathers the sum on its way round; the last rank to add holds the result, and a
-// second way round hands it out.
+// Piece p starts its way at rank p and gathers the sum on its way round; the last rank to add holds
+// the result, and a second way round hands it out.
 Result<Outcome> UcxRing::reduce_bucket(std::span<float> data, const Patience& patience) {
   const int size = options_.size;
   for (int turn = 0; turn < 2 * (size - 1); ++turn) {
@@ -78,7 +79,8 @@ Result<Outcome> UcxRing::reduce_bucket(std::span<float> data, const Patience& pa
   return Outcome::kDone;
 }
 
-Result<Outcome> UcxRing::exchange(std::span<const float> out, std::size_t in, const Patience& patience) {
+Result<Outcome> UcxRing::exchange(std::span<const float> out, std::size_t in,
+                                  const Patience& patience) {
   const int right = (options_.rank + 1) % options_.size;
   const int left = (options_.rank + options_.size - 1) % options_.size;
   const std::span<float> into(scratch_.data(), in);
@@ -88,14 +90,17 @@ Result<Outcome> UcxRing::exchange(std::span<const float> out, std::size_t in, co
   if (!out.empty()) send = members_->send(right, sequence_, out);
   // What fails because a rank left or died is not done: the members find out whose fault it is.
   const auto done = [&] {
-    const bool received = receive.status() == UCS_OK || receive.status() == UCS_ERR_MESSAGE_TRUNCATED;
+    const bool received =
+        receive.status() == UCS_OK || receive.status() == UCS_ERR_MESSAGE_TRUNCATED;
     return received && send.status() == UCS_OK;
   };
   const Outcome outcome = TRY(members_->wait(done, patience, "sum over the ranks"));
   if (outcome != Outcome::kDone) return outcome;
-  if (receive.status() != UCS_OK || receive.received_bytes() != (into.empty() ? 0 : into.size_bytes()))
-    return members_->fail(ucx_error(Code::kCorrupt, format("receive %zu bytes from rank %d, got %zu", into.size_bytes(),
-                                                           left, receive.received_bytes()),
+  if (receive.status() != UCS_OK ||
+      receive.received_bytes() != (into.empty() ? 0 : into.size_bytes()))
+    return members_->fail(ucx_error(Code::kCorrupt,
+                                    format("receive %zu bytes from rank %d, got %zu",
+                                           into.size_bytes(), left, receive.received_bytes()),
                                     receive.status()),
                           left);
   return Outcome::kDone;
@@ -104,7 +109,8 @@ Result<Outcome> UcxRing::exchange(std::span<const float> out, std::size_t in, co
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> create_ucx_ring(const CommunicatorOptions& options) {
-  if (options.size < 1 || options.size > kMaxRanks || options.rank < 0 || options.rank >= options.size)
+  if (options.size < 1 || options.size > kMaxRanks || options.rank < 0 ||
+      options.rank >= options.size)
     return Error{Code::kInvalid, format("rank %d of %d ranks", options.rank, options.size)};
   std::unique_ptr<Members> members = TRY(Members::create(options));
   return std::unique_ptr<Communicator>(new UcxRing(options, std::move(members)));

@@ -47,7 +47,9 @@ Pending::Pending(ucp_worker_h worker, ucs_status_ptr_t request) : worker_(worker
 }
 
 Pending::Pending(Pending&& other) noexcept
-    : worker_(other.worker_), request_(std::exchange(other.request_, nullptr)), status_(other.status_) {}
+    : worker_(other.worker_),
+      request_(std::exchange(other.request_, nullptr)),
+      status_(other.status_) {}
 
 Pending& Pending::operator=(Pending&& other) noexcept {
   if (this == &other) return *this;
@@ -58,7 +60,9 @@ Pending& Pending::operator=(Pending&& other) noexcept {
   return *this;
 }
 
-ucs_status_t Pending::status() const { return request_ == nullptr ? status_ : ucp_request_check_status(request_); }
+ucs_status_t Pending::status() const {
+  return request_ == nullptr ? status_ : ucp_request_check_status(request_);
+}
 
 std::size_t Pending::received_bytes() const {
   ucp_tag_recv_info_t info = {};
@@ -72,11 +76,12 @@ void Pending::drop() {
   ucp_request_free(std::exchange(request_, nullptr));
 }
 
-Result<std::unique_ptr<Endpoint>> Endpoint::create(ucp_worker_h worker, const std::string& address) {
+Result<std::unique_ptr<Endpoint>> Endpoint::create(ucp_worker_h worker,
+                                                   const std::string& address) {
   std::unique_ptr<Endpoint> endpoint(new Endpoint(worker));
   ucp_ep_params_t params = {};
-  params.field_mask =
-      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = &on_endpoint_error;
@@ -105,7 +110,8 @@ void Endpoint::close() {
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   const Pending request(worker_, ucp_ep_close_nbx(std::exchange(raw_, nullptr), &param));
   const auto end = std::chrono::steady_clock::now() + kCloseWait;
-  while (!request.finished() && std::chrono::steady_clock::now() < end) ucp_worker_progress(worker_);
+  while (!request.finished() && std::chrono::steady_clock::now() < end)
+    ucp_worker_progress(worker_);
 }
 
 Result<Session> Session::create(const CommunicatorOptions& options) {
@@ -122,8 +128,9 @@ Result<Session> Session::create(const CommunicatorOptions& options) {
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
   params.estimated_num_eps = static_cast<std::size_t>(options.size);
   ucp_context_h context = nullptr;
-  const std::string asked = "transport " + options.transport +
-                            (options.net_devices.empty() ? "" : " on devices " + options.net_devices);
+  const std::string asked =
+      "transport " + options.transport +
+      (options.net_devices.empty() ? "" : " on devices " + options.net_devices);
   status = ucp_init(&params, config.get(), &context);
   if (status != UCS_OK) return ucx_error(Code::kUnavailable, "start UCX with " + asked, status);
   session.context_ = Handle<ContextTraits>(context);
@@ -133,15 +140,18 @@ Result<Session> Session::create(const CommunicatorOptions& options) {
   worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
   ucp_worker_h worker = nullptr;
   status = ucp_worker_create(context, &worker_params, &worker);
-  if (status != UCS_OK) return ucx_error(Code::kUnavailable, "create a UCX worker with " + asked, status);
+  if (status != UCS_OK)
+    return ucx_error(Code::kUnavailable, "create a UCX worker with " + asked, status);
   session.worker_ = Handle<WorkerTraits>(worker);
 
   status = ucp_worker_get_efd(worker, &session.event_fd_);
-  if (status != UCS_OK) return ucx_error(Code::kUnavailable, asked + " cannot wait in the kernel", status);
+  if (status != UCS_OK)
+    return ucx_error(Code::kUnavailable, asked + " cannot wait in the kernel", status);
   ucp_address_t* address = nullptr;
   std::size_t length = 0;
   status = ucp_worker_get_address(worker, &address, &length);
-  if (status != UCS_OK) return ucx_error(Code::kDevice, "read the address of the UCX worker", status);
+  if (status != UCS_OK)
+    return ucx_error(Code::kDevice, "read the address of the UCX worker", status);
   session.address_.assign(reinterpret_cast<const char*>(address), length);
   ucp_worker_release_address(worker, address);
   return session;
@@ -157,7 +167,8 @@ Status Session::sleep(std::chrono::milliseconds timeout) {
   if (armed == UCS_ERR_BUSY) return ok();
   if (armed != UCS_OK) return ucx_error(Code::kDevice, "arm the UCX worker", armed);
   pollfd event = {event_fd_, POLLIN, 0};
-  if (poll(&event, 1, static_cast<int>(timeout.count())) < 0 && errno != EINTR) return system_error("poll");
+  if (poll(&event, 1, static_cast<int>(timeout.count())) < 0 && errno != EINTR)
+    return system_error("poll");
   return ok();
 }
 

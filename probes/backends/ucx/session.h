@@ -1,7 +1,8 @@
-// Session: one UCX worker and its connections to the other ranks of a group, as thin owners of UCX handles.
+// Session: one UCX worker and its connections to the other ranks of a group, as thin owners of UCX
+// handles.
 //
-// Order of life: context, worker, endpoints; members stand in that order. Endpoints close by force: a flush would wait
-// for a peer that may be gone.
+// Order of life: context, worker, endpoints; members stand in that order. Endpoints close by force:
+// a flush would wait for a peer that may be gone.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -17,7 +18,7 @@
 
 namespace mixproof {
 
-const char* ucx_version();   // of the library that runs, not of the headers
+const char* ucx_version();  // of the library that runs, not of the headers
 
 // "what: Destination is unreachable" with the code given.
 Error ucx_error(Code code, const std::string& what, ucs_status_t status);
@@ -33,25 +34,26 @@ struct WorkerTraits {
   static void close(Raw raw) noexcept { ucp_worker_destroy(raw); }
 };
 
-// A request in flight. The buffer it names must outlive it; when it is dropped unfinished it is cancelled, which UCX
-// cannot do for every state of a receive: receive only into buffers that live as long as the worker.
+// A request in flight. The buffer it names must outlive it; when it is dropped unfinished it is
+// cancelled, which UCX cannot do for every state of a receive: receive only into buffers that live
+// as long as the worker.
 class Pending {
  public:
   Pending() = default;
-  Pending(ucp_worker_h worker, ucs_status_ptr_t request);   // as the nbx calls return it
+  Pending(ucp_worker_h worker, ucs_status_ptr_t request);  // as the nbx calls return it
   Pending(Pending&& other) noexcept;
   Pending& operator=(Pending&& other) noexcept;
   ~Pending() { drop(); }
 
   bool finished() const { return status() != UCS_INPROGRESS; }
   ucs_status_t status() const;
-  std::size_t received_bytes() const;   // of a finished receive
+  std::size_t received_bytes() const;  // of a finished receive
 
  private:
   void drop();
   ucp_worker_h worker_ = nullptr;
   void* request_ = nullptr;
-  ucs_status_t status_ = UCS_OK;   // when there is no request
+  ucs_status_t status_ = UCS_OK;  // when there is no request
 };
 
 // A connection to one peer. `lost` is set by the library's error callback, from within progress.
@@ -63,9 +65,9 @@ class Endpoint {
   ~Endpoint() { close(); }
 
   ucp_ep_h get() const { return raw_; }
-  ucs_status_t lost() const { return lost_; }     // UCS_OK while nothing was noticed
-  Result<std::string> printed() const;            // what ucp_ep_print_info says
-  void close();                                   // by force; idempotent; waits 100 ms at most
+  ucs_status_t lost() const { return lost_; }  // UCS_OK while nothing was noticed
+  Result<std::string> printed() const;         // what ucp_ep_print_info says
+  void close();                                // by force; idempotent; waits 100 ms at most
 
  private:
   explicit Endpoint(ucp_worker_h worker) : worker_(worker) {}
@@ -79,11 +81,13 @@ class Session {
   static Result<Session> create(const CommunicatorOptions& options);
 
   ucp_worker_h worker() const { return worker_.get(); }
-  const std::string& address() const { return address_; }   // of the worker
+  const std::string& address() const { return address_; }  // of the worker
 
-  // Works off what has arrived; returns when there is nothing left to do, or after a bounded number of calls.
+  // Works off what has arrived; returns when there is nothing left to do, or after a bounded number
+  // of calls.
   void progress();
-  // Sleeps until something arrives or the timeout has passed. Returns at once when something is left to do.
+  // Sleeps until something arrives or the timeout has passed. Returns at once when something is
+  // left to do.
   Status sleep(std::chrono::milliseconds timeout);
 
  private:
@@ -91,7 +95,7 @@ class Session {
   Handle<ContextTraits> context_;
   Handle<WorkerTraits> worker_;
   std::string address_;
-  int event_fd_ = -1;   // belongs to the worker
+  int event_fd_ = -1;  // belongs to the worker
 };
 
 }  // namespace mixproof

@@ -10,11 +10,14 @@ using Names = std::set<std::string>;
 // As UCX 1.13.1 prints them.
 constexpr const char* kTcp =
     "#\n# UCP endpoint \n#\n#               peer: <no debug data>\n"
-    "#                 lane[0]:  0:tcp/lo.0 md[0]                -> md[0]/tcp/sysdev[255] rma_bw#0 am am_bw#0\n"
-    "#                 lane[1]:  1:tcp/eth0.0 md[0]              -> md[0]/tcp/sysdev[255] rma_bw#1 wireup\n"
+    "#                 lane[0]:  0:tcp/lo.0 md[0]                -> md[0]/tcp/sysdev[255] rma_bw#0 "
+    "am am_bw#0\n"
+    "#                 lane[1]:  1:tcp/eth0.0 md[0]              -> md[0]/tcp/sysdev[255] rma_bw#1 "
+    "wireup\n"
     "#\n#                tag_send: 0..<egr/short>..8185..<egr/zcopy>..8192..<rndv>..(inf)\n";
 constexpr const char* kShared =
-    "#                 lane[0]:  0:sysv/memory.0 md[0]           -> md[0]/sysv/sysdev[255] am am_bw#0\n"
+    "#                 lane[0]:  0:sysv/memory.0 md[0]           -> md[0]/sysv/sysdev[255] am "
+    "am_bw#0\n"
     "#                 lane[1]:  3:tcp/eth0.0 md[2]              -> md[2]/tcp/sysdev[255] wireup\n";
 
 TEST(Lanes, AreReadFromWhatUcxPrints) {

@@ -22,14 +22,16 @@ TEST(Gemm, IsRightForEverySizeIncludingOddOnes) {
 TEST(Gemm, CheckCatchesOneWrongElementWhereverItIs) {
   auto gemm = Gemm::create(65, 7);
   ASSERT_TRUE(gemm);
-  for (const std::size_t at : {std::size_t{0}, std::size_t{64}, std::size_t{2'000}, gemm->product().size() - 1}) {
+  for (const std::size_t at :
+       {std::size_t{0}, std::size_t{64}, std::size_t{2'000}, gemm->product().size() - 1}) {
     gemm->multiply();
     ASSERT_TRUE(gemm->verify());
     gemm->product()[at] += 1;
     Status wrong = gemm->verify();
     ASSERT_FALSE(wrong) << at;
     EXPECT_EQ(wrong.error().code, Code::kCorrupt);
-    EXPECT_NE(wrong.error().message.find("row " + std::to_string(at % 65)), std::string::npos) << wrong.error().message;
+    EXPECT_NE(wrong.error().message.find("row " + std::to_string(at % 65)), std::string::npos)
+        << wrong.error().message;
   }
 }
 

@@ -21,7 +21,8 @@ std::vector<float> sum_of(int ranks, std::size_t size) {
 TEST(Gradient, FillsWhatSingleElementsSay) {
   std::vector<float> values(1'003);
   fill_gradient(kKey, 1, values);
-  for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], gradient_value(kKey, 1, i)) << i;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(values[i], gradient_value(kKey, 1, i)) << i;
 }
 
 TEST(Gradient, DiffersBetweenRanksStepsAndSeeds) {
@@ -49,7 +50,8 @@ TEST(Gradient, OneWrongElementFailsTheWholeCheckAndIsNamed) {
   Status wrong = verify_whole_sum(kKey, 3, sum);
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.error().code, Code::kCorrupt);
-  EXPECT_NE(wrong.error().message.find("element 777 of step 12"), std::string::npos) << wrong.error().message;
+  EXPECT_NE(wrong.error().message.find("element 777 of step 12"), std::string::npos)
+      << wrong.error().message;
 }
 
 TEST(Gradient, SumsOfTheWrongRanksOrStepFailTheSampledCheck) {

@@ -23,8 +23,10 @@ Result<std::unique_ptr<Communicator>> make(CommunicatorOptions options) {
 }
 
 Result<std::unique_ptr<Communicator>> join_group(Group& group, std::size_t bucket_bytes = 1 << 20) {
-  auto communicator = TRY(make({.rank = group.rank(), .size = group.size(), .bucket_bytes = bucket_bytes}));
-  const std::vector<std::string> addresses = TRY(group.all_gather("addresses", communicator->address(), 5s));
+  auto communicator =
+      TRY(make({.rank = group.rank(), .size = group.size(), .bucket_bytes = bucket_bytes}));
+  const std::vector<std::string> addresses =
+      TRY(group.all_gather("addresses", communicator->address(), 5s));
   const Outcome met = TRY(communicator->connect(addresses, within(5s)));
   if (met != Outcome::kDone) return Error{Code::kRefused, "stopped"};
   return communicator;
@@ -36,7 +38,9 @@ double thread_cpu_s() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-float value_of(int rank, std::size_t i) { return static_cast<float>((rank + 1) * static_cast<int>(i % 1'000)); }
+float value_of(int rank, std::size_t i) {
+  return static_cast<float>((rank + 1) * static_cast<int>(i % 1'000));
+}
 
 TEST(UcxRing, SumsForAnyNumberOfRanksSizeAndBucket) {
   SKIP_WITHOUT_UCX();
@@ -46,8 +50,9 @@ TEST(UcxRing, SumsForAnyNumberOfRanksSizeAndBucket) {
       ranks.run([&](Group& group) {
         auto communicator = join_group(group, bucket);
         ASSERT_TRUE(communicator) << communicator.error().message;
-        for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{301},
-                                         bucket < 1'000 ? std::size_t{17} : std::size_t{100'003}}) {
+        for (const std::size_t length :
+             {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{301},
+              bucket < 1'000 ? std::size_t{17} : std::size_t{100'003}}) {
           std::vector<float> data(length);
           for (std::size_t i = 0; i < length; ++i) data[i] = value_of(group.rank(), i);
           auto outcome = (*communicator)->all_reduce_sum(data, within(5s));
@@ -55,7 +60,8 @@ TEST(UcxRing, SumsForAnyNumberOfRanksSizeAndBucket) {
           for (std::size_t i = 0; i < length; ++i) {
             float expected = 0;
             for (int rank = 0; rank < size; ++rank) expected += value_of(rank, i);
-            ASSERT_EQ(data[i], expected) << size << " ranks, bucket " << bucket << ", element " << i << " of " << length;
+            ASSERT_EQ(data[i], expected)
+                << size << " ranks, bucket " << bucket << ", element " << i << " of " << length;
           }
         }
         EXPECT_EQ((*communicator)->transport().value(), size == 1 ? "none" : "tcp");
@@ -98,7 +104,8 @@ TEST(UcxRing, NamesARankThatNeverComes) {
     auto outcome = (*communicator)->barrier(within(600ms));
     ASSERT_FALSE(outcome);
     EXPECT_EQ(outcome.error().code, Code::kTimeout);
-    EXPECT_NE(outcome.error().message.find("rank 1 did not answer"), std::string::npos) << outcome.error().message;
+    EXPECT_NE(outcome.error().message.find("rank 1 did not answer"), std::string::npos)
+        << outcome.error().message;
     auto again = (*communicator)->barrier(within(600ms));
     ASSERT_FALSE(again);
     EXPECT_EQ(again.error().message, outcome.error().message);
@@ -154,7 +161,8 @@ TEST(UcxRing, RefusesRanksOfAnotherKind) {
   EXPECT_EQ(outcome.error().code, Code::kInvalid);
   EXPECT_NE(outcome.error().message.find("rank 1 runs \"ucx 9.9.9 tcp\""), std::string::npos)
       << outcome.error().message;
-  EXPECT_EQ((*own)->connect(std::array{address, std::string("junk")}, within(1s)).error().code, Code::kInvalid);
+  EXPECT_EQ((*own)->connect(std::array{address, std::string("junk")}, within(1s)).error().code,
+            Code::kInvalid);
   EXPECT_EQ((*own)->connect(std::array{address}, within(1s)).error().code, Code::kInvalid);
 }
 
