@@ -20,7 +20,7 @@ ReportPlace place_of(const std::string& argument) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return {path, path + "/" + kReportFile, argument};
   std::string directory = std::filesystem::path(path).parent_path().string();
-  if (directory.empty()) directory = ".";
+  if (directory.empty()) directory.assign(1, '.');
   return {directory, path, argument};
 }
 

@@ -1,6 +1,7 @@
 // The command line: a table of subcommands.
 #include <cstdio>
 #include <exception>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
