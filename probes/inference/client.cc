@@ -18,6 +18,7 @@ constexpr std::int64_t kRefillPause = 250 * kMillisecond;   // between tries whe
 // Sleeping ends this long before a send is due and polling takes over: a plain sleep is late by 50 us at the median and
 // by over a millisecond at p99 in a virtual machine.
 constexpr std::int64_t kSpin = 60 * kMicrosecond;
+constexpr std::int64_t kReadFirst = 50 * kMillisecond;
 
 void allow_descriptors(int wanted) {
   rlimit limit{};
@@ -119,7 +120,8 @@ Result<RunEnd> Client::run(std::span<const Send> sends, std::int64_t until_ns, c
   while (!stop.stop_requested()) {
     std::int64_t now = monotonic_ns();
     while (next < sends.size() && sends[next].at_ns <= now) dispatch(sends[next++]);
-    if (drained_ && now >= expire_at_) expire(now);
+    // What has arrived is read before anyone is declared late, unless reading never catches up.
+    if (now >= expire_at_ && (drained_ || now >= expire_at_ + kReadFirst)) expire(now);
     if (now >= second_at) end_second(now);
     refill(now);
     if (next == sends.size() && in_flight_ == 0 && now >= until_ns) {

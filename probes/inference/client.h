@@ -127,7 +127,8 @@ class Client {
   std::vector<std::uint32_t> free_;
   std::deque<Slot> idle_;            // oldest first: a server with a thread a connection may not serve the newest yet
   std::vector<char> buffer_;
-  std::array<epoll_event, 256> ready_{};
+  // Few a turn: a request that is due waits for the rest of the turn.
+  std::array<epoll_event, 32> ready_{};
   int open_count_ = 0, idle_count_ = 0, in_flight_ = 0;
   int open_failure_ = 0;             // errno of the last connection that the pool could not open
   std::int64_t refill_at_ = 0, expire_at_ = kNever;

@@ -1,6 +1,16 @@
 #include "probes/inference/sse.h"
 
 namespace mixproof::inference {
+namespace {
+
+// Of the first CR or LF. (string_view::find_first_of calls memchr once a byte.)
+std::size_t line_end(std::string_view bytes) {
+  const std::size_t lf = bytes.find('\n');
+  const std::size_t cr = bytes.substr(0, lf).find('\r');
+  return cr != std::string_view::npos ? cr : lf;
+}
+
+}  // namespace
 
 void SseParser::reset() {
   line_.clear();
@@ -19,7 +29,7 @@ bool SseParser::feed(std::string_view bytes, SseHandler& handler) {
         continue;
       }
     }
-    const std::size_t end = bytes.find_first_of("\r\n");
+    const std::size_t end = line_end(bytes);
     if (end == std::string_view::npos) {
       line_.append(bytes);
       return line_.size() <= kMaxEventBytes;
