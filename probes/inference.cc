@@ -23,26 +23,32 @@ using inference::kMillisecond;
 using inference::kSecond;
 
 constexpr std::int64_t kConnectTimeout = 5 * kSecond;
-constexpr std::int64_t kWarmUpTimeout = 30 * kSecond;   // a cold engine compiles, maps and faults in its weights
+constexpr std::int64_t kWarmUpTimeout =
+    30 * kSecond;  // a cold engine compiles, maps and faults in its weights
 constexpr int kWarmUps = 4;
-constexpr std::int64_t kByHand = 3600 * kSecond;        // without phases the load runs until stopped, at most so long
-// A proxy that holds an answer back delivers it in one read; then the first token's time says nothing.
+constexpr std::int64_t kByHand =
+    3600 * kSecond;  // without phases the load runs until stopped, at most so long
+// A proxy that holds an answer back delivers it in one read; then the first token's time says
+// nothing.
 constexpr std::int64_t kBufferedTokens = 8;
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
-Json phases_json(const inference::Schedule& schedule, const std::vector<inference::SchedulePhase>& phases) {
+Json phases_json(const inference::Schedule& schedule,
+                 const std::vector<inference::SchedulePhase>& phases) {
   Json counts = Json::object();
   for (std::size_t p = 0; p < phases.size(); ++p)
-    counts[phases[p].name] = std::count_if(schedule.arrivals.begin(), schedule.arrivals.end(),
-                                           [&](const inference::Arrival& a) { return a.phase == p; });
+    counts[phases[p].name] =
+        std::count_if(schedule.arrivals.begin(), schedule.arrivals.end(),
+                      [&](const inference::Arrival& a) { return a.phase == p; });
   return counts;
 }
 
 // Answers that are not recorded: they only prove that the server answers as it should.
 class WarmUp final : public inference::ClientEvents {
  public:
-  WarmUp(const inference::Schedule& schedule, inference::RequestWriter& writer) : schedule_(schedule), writer_(writer) {}
+  WarmUp(const inference::Schedule& schedule, inference::RequestWriter& writer)
+      : schedule_(schedule), writer_(writer) {}
   std::string_view request(std::int64_t i) override {
     return writer_.write(prompt_text(schedule_, schedule_.arrivals[static_cast<std::size_t>(i)]));
   }
@@ -59,7 +65,10 @@ class WarmUp final : public inference::ClientEvents {
 class Recorder final : public inference::ClientEvents {
  public:
   Recorder(const inference::Schedule& schedule, inference::RequestWriter& writer, RowSink& rows)
-      : schedule_(schedule), writer_(writer), out_(rows), times_recorded(schedule.arrivals.size(), 0) {}
+      : schedule_(schedule),
+        writer_(writer),
+        out_(rows),
+        times_recorded(schedule.arrivals.size(), 0) {}
   std::string_view request(std::int64_t i) override {
     return writer_.write(prompt_text(schedule_, schedule_.arrivals[static_cast<std::size_t>(i)]));
   }
@@ -68,7 +77,8 @@ class Recorder final : public inference::ClientEvents {
     times = static_cast<std::uint8_t>(std::min(255, times + 1));
     if (record.outcome == inference::Outcome::kOk) {
       ++answers;
-      if (!record.estimated && record.tokens != record.events && !first_mismatch) first_mismatch = record;
+      if (!record.estimated && record.tokens != record.events && !first_mismatch)
+        first_mismatch = record;
       if (record.events > kBufferedTokens && record.token_reads == 1) ++buffered;
     }
     out_.add(record);
@@ -82,7 +92,7 @@ class Recorder final : public inference::ClientEvents {
   inference::RowWriter out_;
 
  public:
-  std::vector<std::uint8_t> times_recorded;   // by request
+  std::vector<std::uint8_t> times_recorded;  // by request
   std::int64_t answers = 0, buffered = 0;
   std::optional<inference::RequestRecord> first_mismatch;
 };
@@ -90,32 +100,41 @@ class Recorder final : public inference::ClientEvents {
 class InferenceLoad final : public Probe {
  public:
   Params params() override {
-    const Params rate = {number("rate_per_s", &arrivals_.rate_per_s, "requests a second, on average",
-                                {.min = 0.001, .max = 100'000})};
+    const Params rate = {number("rate_per_s", &arrivals_.rate_per_s,
+                                "requests a second, on average", {.min = 0.001, .max = 100'000})};
     return {
         text("url", &url_, "base URL of the server; filled in from the load's target"),
         text("model", &shape_.model, "name of the model to ask for"),
         one_of("arrivals", &arrivals_.kind, "when requests are due, whatever the server does",
                {{"poisson", rate}, {"constant", rate}}),
-        integer("prompt_words", &prompt_words_, "words in a prompt, behind a salt of eight digits", {.min = 0, .max = 1e6}),
-        integer("answer_tokens", &shape_.answer_tokens, "tokens to ask for", {.min = 1, .max = 1e6}),
-        number("deadline_s", &deadline_s_, "an answer that is not complete so long after it was due is a failure",
+        integer("prompt_words", &prompt_words_, "words in a prompt, behind a salt of eight digits",
+                {.min = 0, .max = 1e6}),
+        integer("answer_tokens", &shape_.answer_tokens, "tokens to ask for",
+                {.min = 1, .max = 1e6}),
+        number("deadline_s", &deadline_s_,
+               "an answer that is not complete so long after it was due is a failure",
                {.min = 0.01, .max = 3600}),
-        number("first_token_s", &first_token_s_, "deadline of the first token; 0: deadline_s", {.min = 0, .max = 3600}),
-        number("idle_s", &idle_s_, "longest silence within an answer; 0: deadline_s", {.min = 0, .max = 3600}),
+        number("first_token_s", &first_token_s_, "deadline of the first token; 0: deadline_s",
+               {.min = 0, .max = 3600}),
+        number("idle_s", &idle_s_, "longest silence within an answer; 0: deadline_s",
+               {.min = 0, .max = 3600}),
         integer("connections", &connections_, "connections held open", {.min = 1, .max = 10'000}),
-        integer("max_in_flight", &max_in_flight_, "requests under way at once; what exceeds it is CLIENT_DROPPED",
+        integer("max_in_flight", &max_in_flight_,
+                "requests under way at once; what exceeds it is CLIENT_DROPPED",
                 {.min = 1, .max = 100'000}),
-        flag("ignore_eos", &shape_.ignore_eos, "ask the server to send exactly answer_tokens; fewer are then SHORT"),
+        flag("ignore_eos", &shape_.ignore_eos,
+             "ask the server to send exactly answer_tokens; fewer are then SHORT"),
         flag("event_is_token", &event_is_token_,
-             "an answer whose token events are not as many as its tokens is corrupt; false for servers that put several "
+             "an answer whose token events are not as many as its tokens is corrupt; false for "
+             "servers that put several "
              "tokens into one event"),
     };
   }
 
   Cost cost() override {
-    constexpr double kEventBytes = 300;   // one token's chunk, as engines write it
-    return {.network_bytes_per_s = arrivals_.rate_per_s * static_cast<double>(shape_.answer_tokens) * kEventBytes,
+    constexpr double kEventBytes = 300;  // one token's chunk, as engines write it
+    return {.network_bytes_per_s =
+                arrivals_.rate_per_s * static_cast<double>(shape_.answer_tokens) * kEventBytes,
             .requests_per_s = arrivals_.rate_per_s};
   }
 
@@ -123,19 +142,24 @@ class InferenceLoad final : public Probe {
     endpoint_ = TRY(inference::resolve_endpoint(url_));
     by_hand_ = context.phases.empty();
     phases_.clear();
-    for (const PhaseSpan& phase : context.phases) phases_.push_back({phase.name, phase.begin_ns, phase.end_ns});
+    for (const PhaseSpan& phase : context.phases)
+      phases_.push_back({phase.name, phase.begin_ns, phase.end_ns});
     if (by_hand_) phases_.push_back({"by_hand", 0, kByHand});
     schedule_ = TRY(inference::draw_schedule(arrivals_, phases_, context.seed, prompt_words_));
     writer_.emplace(endpoint_, shape_);
-    client_ = TRY(inference::Client::create(
-        endpoint_, {.connections = static_cast<int>(connections_), .max_in_flight = static_cast<int>(max_in_flight_),
-                    .forced_tokens = forced_tokens()}));
+    client_ =
+        TRY(inference::Client::create(endpoint_, {.connections = static_cast<int>(connections_),
+                                                  .max_in_flight = static_cast<int>(max_in_flight_),
+                                                  .forced_tokens = forced_tokens()}));
     TRY(client_->open_pool(inference::monotonic_ns() + kConnectTimeout, context.stop));
     const bool counts_tokens = TRY(warm_up(context));
-    const inference::Priority priority;   // to learn what run() will get
+    const inference::Priority priority;  // to learn what run() will get
     context.info = {{"schedule_hash", schedule_.hash},
-                    {"arrivals", {{"process", arrivals_.kind}, {"rate_per_s", arrivals_.rate_per_s},
-                                  {"scheduled", schedule_.arrivals.size()}, {"by_phase", phases_json(schedule_, phases_)}}},
+                    {"arrivals",
+                     {{"process", arrivals_.kind},
+                      {"rate_per_s", arrivals_.rate_per_s},
+                      {"scheduled", schedule_.arrivals.size()},
+                      {"by_phase", phases_json(schedule_, phases_)}}},
                     {"url", url_},
                     {"model", shape_.model},
                     {"token_source", counts_tokens ? "usage" : "events"},
@@ -160,15 +184,18 @@ class InferenceLoad final : public Probe {
     if (!end) return std::move(end).error();
     end_ = std::move(*end);
     if (!end_.left_out.empty())
-      context.rows.row({{"row", "note"},
-                        {"message", format("%s: stopped with %zu requests in flight; they are left out",
-                                           context.name.c_str(), end_.left_out.size())}});
+      context.rows.row(
+          {{"row", "note"},
+           {"message", format("%s: stopped with %zu requests in flight; they are left out",
+                              context.name.c_str(), end_.left_out.size())}});
     if (recorder_->buffered * 2 > recorder_->answers)
-      context.rows.row({{"row", "note"},
-                        {"message", format("%s: %lld of %lld answers came in one read each: something buffers the stream, "
-                                           "the time of the first token says nothing about the server",
-                                           context.name.c_str(), static_cast<long long>(recorder_->buffered),
-                                           static_cast<long long>(recorder_->answers))}});
+      context.rows.row(
+          {{"row", "note"},
+           {"message",
+            format("%s: %lld of %lld answers came in one read each: something buffers the stream, "
+                   "the time of the first token says nothing about the server",
+                   context.name.c_str(), static_cast<long long>(recorder_->buffered),
+                   static_cast<long long>(recorder_->answers))}});
     return ok();
   }
 
@@ -186,9 +213,11 @@ class InferenceLoad final : public Probe {
     }
     if (event_is_token_ && recorder_->first_mismatch) {
       const inference::RequestRecord& record = *recorder_->first_mismatch;
-      return Error{Code::kCorrupt, format("%s: request %lld brought %lld token events, the server counts %lld tokens",
-                                          url_.c_str(), static_cast<long long>(record.i),
-                                          static_cast<long long>(record.events), static_cast<long long>(record.tokens))};
+      return Error{
+          Code::kCorrupt,
+          format("%s: request %lld brought %lld token events, the server counts %lld tokens",
+                 url_.c_str(), static_cast<long long>(record.i),
+                 static_cast<long long>(record.events), static_cast<long long>(record.tokens))};
     }
     return ok();
   }
@@ -198,13 +227,15 @@ class InferenceLoad final : public Probe {
 
   // Whether the server counts the tokens. The error names the URL.
   Result<bool> warm_up(const ProbeContext& context) {
-    const int count = static_cast<int>(std::min<std::int64_t>({connections_, max_in_flight_, kWarmUps}));
+    const int count =
+        static_cast<int>(std::min<std::int64_t>({connections_, max_in_flight_, kWarmUps}));
     const std::vector<inference::SchedulePhase> phase = {{"warm up", 0, count * kMillisecond}};
-    const inference::Schedule schedule =
-        TRY(inference::draw_schedule({.kind = "constant", .rate_per_s = 1000}, phase, context.seed, prompt_words_));
+    const inference::Schedule schedule = TRY(inference::draw_schedule(
+        {.kind = "constant", .rate_per_s = 1000}, phase, context.seed, prompt_words_));
     std::vector<inference::Send> sends;
     const std::int64_t now = inference::monotonic_ns();
-    for (std::size_t i = 0; i < schedule.arrivals.size(); ++i) sends.push_back({static_cast<std::int64_t>(i), now});
+    for (std::size_t i = 0; i < schedule.arrivals.size(); ++i)
+      sends.push_back({static_cast<std::int64_t>(i), now});
     WarmUp events(schedule, *writer_);
     const inference::Timeouts timeouts{kWarmUpTimeout, kWarmUpTimeout, kWarmUpTimeout};
     const inference::RunEnd end = TRY(client_->run(sends, now, timeouts, context.stop, events));
@@ -213,8 +244,9 @@ class InferenceLoad final : public Probe {
     for (const inference::RequestRecord& record : events.records) {
       counts_tokens = counts_tokens && !record.estimated;
       if (record.outcome == inference::Outcome::kOk) continue;
-      return Error{Code::kPeerLost, "POST " + endpoint_.path + " at " + url_ + " does not answer as it should: " +
-                                        std::string(outcome_name(record.outcome)) + ", " + record.detail};
+      return Error{Code::kPeerLost,
+                   "POST " + endpoint_.path + " at " + url_ + " does not answer as it should: " +
+                       std::string(outcome_name(record.outcome)) + ", " + record.detail};
     }
     return counts_tokens;
   }
@@ -231,8 +263,10 @@ class InferenceLoad final : public Probe {
         return Error{Code::kInternal, "the phases are not those that the schedule was drawn for"};
       for (std::size_t p = 0; p < phases_.size(); ++p) {
         const PhaseSpan& phase = context.phases[p];
-        if (phase.name != phases_[p].name || phase.end_ns - phase.begin_ns != phases_[p].end_ns - phases_[p].begin_ns)
-          return Error{Code::kInternal, "phase " + phase.name + " is not the one that the schedule was drawn for"};
+        if (phase.name != phases_[p].name ||
+            phase.end_ns - phase.begin_ns != phases_[p].end_ns - phases_[p].begin_ns)
+          return Error{Code::kInternal,
+                       "phase " + phase.name + " is not the one that the schedule was drawn for"};
         begins.push_back(phase.begin_ns);
         ends_.push_back(phase.end_ns);
       }
@@ -241,7 +275,8 @@ class InferenceLoad final : public Probe {
     sends.reserve(schedule_.arrivals.size());
     for (std::size_t i = 0; i < schedule_.arrivals.size(); ++i) {
       const inference::Arrival& arrival = schedule_.arrivals[i];
-      sends.push_back({static_cast<std::int64_t>(i), begins[arrival.phase] + arrival.at_ns - phases_[arrival.phase].begin_ns});
+      sends.push_back({static_cast<std::int64_t>(i),
+                       begins[arrival.phase] + arrival.at_ns - phases_[arrival.phase].begin_ns});
     }
     return sends;
   }
@@ -254,41 +289,50 @@ class InferenceLoad final : public Probe {
   bool event_is_token_ = true;
 
   inference::Endpoint endpoint_;
-  std::vector<inference::SchedulePhase> phases_;   // from 0
+  std::vector<inference::SchedulePhase> phases_;  // from 0
   bool by_hand_ = false;
   inference::Schedule schedule_;
   std::optional<inference::RequestWriter> writer_;
   std::unique_ptr<inference::Client> client_;
   std::optional<Recorder> recorder_;
-  std::vector<std::int64_t> ends_;                 // of the phases, on this node's clock
+  std::vector<std::int64_t> ends_;  // of the phases, on this node's clock
   std::int64_t ended_at_ = 0;
   inference::RunEnd end_;
 };
 
 constexpr MetricSpec kMetrics[] = {
     {"inference.ttft", "s", Better::kLower,
-     "time to first token: first non-empty token minus scheduled time; infinite for failed requests"},
+     "time to first token: first non-empty token minus scheduled time; infinite for failed "
+     "requests"},
     {"inference.service_ttft", "s", Better::kLower,
-     "first token minus the last byte of the request: the server's share, for comparison with other tools"},
+     "first token minus the last byte of the request: the server's share, for comparison with "
+     "other tools"},
     {"inference.tpot", "s", Better::kLower,
-     "time per output token: last minus first token over the server's count minus one; only answers of two or more"},
+     "time per output token: last minus first token over the server's count minus one; only "
+     "answers of two or more"},
     {"inference.max_gap", "s", Better::kLower, "longest gap between token events of an answer"},
     {"inference.longest_wait", "s", Better::kLower,
-     "larger of time to first token and longest gap, infinite unless OK: a stall shows whether or not a stream was open"},
+     "larger of time to first token and longest gap, infinite unless OK: a stall shows whether or "
+     "not a stream was open"},
     {"inference.event_gap", "s", Better::kLower, "gaps between token events, all answers together"},
     {"inference.e2e", "s", Better::kLower, "last token minus scheduled time"},
     {"inference.client_delay", "s", Better::kLower,
      "the client's own lateness: its first act for a request minus the scheduled time"},
     {"inference.receive_lag", "s", Better::kLower,
-     "the client's own delay in reading: largest difference between its stamp and the kernel's within an answer"},
-    {"inference.attainment", "1", Better::kHigher, "share of scheduled requests that are good: OK and within the SLO"},
+     "the client's own delay in reading: largest difference between its stamp and the kernel's "
+     "within an answer"},
+    {"inference.attainment", "1", Better::kHigher,
+     "share of scheduled requests that are good: OK and within the SLO"},
     {"inference.violations", "1", Better::kLower, "scheduled requests that are not good"},
     {"inference.goodput", "1/s", Better::kHigher, "good requests a second"},
     {"inference.offered_rate", "1/s", Better::kNone, "scheduled requests a second"},
-    {"inference.token_rate", "1/s", Better::kHigher, "tokens a second, by the time of their arrival"},
-    {"inference.stall_time", "s", Better::kLower, "sum over gaps of what exceeds the stall threshold"},
+    {"inference.token_rate", "1/s", Better::kHigher,
+     "tokens a second, by the time of their arrival"},
+    {"inference.stall_time", "s", Better::kLower,
+     "sum over gaps of what exceeds the stall threshold"},
     {"inference.lost_time", "s", Better::kLower,
-     "sum over requests of what the time to first token exceeds its limit by, capped at the deadline"},
+     "sum over requests of what the time to first token exceeds its limit by, capped at the "
+     "deadline"},
     {"inference.outcomes", "1", Better::kNone, "requests by outcome class"},
     {"inference.time_to_impact", "s", Better::kNone,
      "from the fault to the first violation beyond what the baseline shows; an interval"},

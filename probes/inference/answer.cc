@@ -10,23 +10,44 @@ using Json = nlohmann::json;
 
 // Where in the chunk the reader is; what it does not know is kOther, with everything below it.
 enum class At : std::uint8_t {
-  kRoot, kChoices, kChoice, kDelta, kToolCalls, kToolCall, kFunction, kUsage, kPromptDetails, kError, kOther
+  kRoot,
+  kChoices,
+  kChoice,
+  kDelta,
+  kToolCalls,
+  kToolCall,
+  kFunction,
+  kUsage,
+  kPromptDetails,
+  kError,
+  kOther
 };
 
 At below(At parent, std::string_view key) {
   switch (parent) {
     case At::kRoot:
-      return key == "choices" ? At::kChoices : key == "usage" ? At::kUsage
-             : key == "error" ? At::kError   : At::kOther;
-    case At::kChoices: return At::kChoice;
-    case At::kChoice: return key == "delta" || key == "message" ? At::kDelta : At::kOther;
+      return key == "choices" ? At::kChoices
+             : key == "usage" ? At::kUsage
+             : key == "error" ? At::kError
+                              : At::kOther;
+    case At::kChoices:
+      return At::kChoice;
+    case At::kChoice:
+      return key == "delta" || key == "message" ? At::kDelta : At::kOther;
     case At::kDelta:
-      return key == "tool_calls" ? At::kToolCalls : key == "function_call" ? At::kFunction : At::kOther;
-    case At::kToolCalls: return At::kToolCall;
-    case At::kToolCall: return key == "function" ? At::kFunction : At::kOther;
-    case At::kUsage: return key == "prompt_tokens_details" ? At::kPromptDetails : At::kOther;
-    case At::kError: return At::kError;
-    default: return At::kOther;
+      return key == "tool_calls"      ? At::kToolCalls
+             : key == "function_call" ? At::kFunction
+                                      : At::kOther;
+    case At::kToolCalls:
+      return At::kToolCall;
+    case At::kToolCall:
+      return key == "function" ? At::kFunction : At::kOther;
+    case At::kUsage:
+      return key == "prompt_tokens_details" ? At::kPromptDetails : At::kOther;
+    case At::kError:
+      return At::kError;
+    default:
+      return At::kOther;
   }
 }
 
@@ -44,7 +65,9 @@ class ChunkReader {
   bool null() { return true; }
   bool boolean(bool) { return true; }
   bool number_integer(Json::number_integer_t value) { return integer(value); }
-  bool number_unsigned(Json::number_unsigned_t value) { return integer(static_cast<std::int64_t>(value)); }
+  bool number_unsigned(Json::number_unsigned_t value) {
+    return integer(static_cast<std::int64_t>(value));
+  }
   bool number_float(Json::number_float_t, const Json::string_t&) { return true; }
   bool binary(Json::binary_t&) { return true; }
   bool start_object(std::size_t) {
@@ -103,7 +126,8 @@ class ChunkReader {
       case At::kError:
         if (key == "message") *message_ = value;
         break;
-      default: break;
+      default:
+        break;
     }
     return true;
   }
@@ -119,7 +143,8 @@ class ChunkReader {
     ++depth_;
   }
   bool integer(std::int64_t value) {
-    if (at() == At::kChoice && *key_ == "index" && value >= 0 && value < 64) index_ = static_cast<unsigned>(value);
+    if (at() == At::kChoice && *key_ == "index" && value >= 0 && value < 64)
+      index_ = static_cast<unsigned>(value);
     if (at() == At::kUsage && *key_ == "completion_tokens") completion_tokens = value;
     if (at() == At::kPromptDetails && *key_ == "cached_tokens") cached_tokens = value;
     return true;

@@ -13,13 +13,15 @@ namespace {
 
 constexpr std::size_t kMaxRequests = 10'000'000;
 
-// Four letters each, so that a tokeniser without them in its vocabulary still sees prompts of one length.
+// Four letters each, so that a tokeniser without them in its vocabulary still sees prompts of one
+// length.
 constexpr std::array<std::string_view, 64> kWords = {
-    "able", "acid", "area", "army", "away", "baby", "back", "ball", "band", "bank", "base", "bath", "bear",
-    "beat", "bell", "bird", "blue", "boat", "body", "bone", "book", "born", "bowl", "busy", "cake", "call",
-    "calm", "card", "care", "cash", "city", "clay", "club", "coal", "coat", "cold", "cook", "corn", "cost",
-    "crew", "crop", "dark", "data", "date", "dawn", "deal", "deep", "desk", "door", "dust", "duty", "east",
-    "edge", "exit", "face", "fact", "farm", "fast", "fish", "flat", "food", "ford", "gate", "gift"};
+    "able", "acid", "area", "army", "away", "baby", "back", "ball", "band", "bank", "base",
+    "bath", "bear", "beat", "bell", "bird", "blue", "boat", "body", "bone", "book", "born",
+    "bowl", "busy", "cake", "call", "calm", "card", "care", "cash", "city", "clay", "club",
+    "coal", "coat", "cold", "cook", "corn", "cost", "crew", "crop", "dark", "data", "date",
+    "dawn", "deal", "deep", "desk", "door", "dust", "duty", "east", "edge", "exit", "face",
+    "fact", "farm", "fast", "fish", "flat", "food", "ford", "gate", "gift"};
 
 Status check_arguments(const ArrivalProcess& process, std::span<const SchedulePhase> phases) {
   if (!(process.rate_per_s > 0) || !std::isfinite(process.rate_per_s))
@@ -28,20 +30,23 @@ Status check_arguments(const ArrivalProcess& process, std::span<const SchedulePh
     return Error{Code::kInvalid, "arrivals: unknown process \"" + process.kind + "\""};
   double total_s = 0;
   for (std::size_t p = 0; p < phases.size(); ++p) {
-    if (phases[p].end_ns < phases[p].begin_ns || (p > 0 && phases[p].begin_ns < phases[p - 1].end_ns))
-      return Error{Code::kInvalid, "phase " + phases[p].name + " overlaps the one before it or ends before it begins"};
+    if (phases[p].end_ns < phases[p].begin_ns ||
+        (p > 0 && phases[p].begin_ns < phases[p - 1].end_ns))
+      return Error{Code::kInvalid, "phase " + phases[p].name +
+                                       " overlaps the one before it or ends before it begins"};
     total_s += 1e-9 * static_cast<double>(phases[p].end_ns - phases[p].begin_ns);
   }
   if (total_s * process.rate_per_s > static_cast<double>(kMaxRequests))
-    return Error{Code::kInvalid, format("arrivals: %.0f requests are more than %zu", total_s * process.rate_per_s,
-                                        kMaxRequests)};
+    return Error{Code::kInvalid, format("arrivals: %.0f requests are more than %zu",
+                                        total_s * process.rate_per_s, kMaxRequests)};
   return ok();
 }
 
 // Times within [begin, end) of one phase.
-std::vector<std::int64_t> poisson_times(const SchedulePhase& phase, double rate_per_s, Random random) {
+std::vector<std::int64_t> poisson_times(const SchedulePhase& phase, double rate_per_s,
+                                        Random random) {
   std::vector<std::int64_t> times;
-  double at_s = 0;   // summed as double: exact to nanoseconds for over a month
+  double at_s = 0;  // summed as double: exact to nanoseconds for over a month
   while (true) {
     at_s += random.exponential(rate_per_s);
     const std::int64_t at = phase.begin_ns + std::llround(at_s * 1e9);
@@ -66,7 +71,7 @@ std::uint64_t word_seed(std::uint64_t seed, std::uint32_t index) {
   return Random(seed + index, "prompt words").next();
 }
 
-void append(std::string& bytes, std::uint64_t value) {   // little-endian: one hash on every machine
+void append(std::string& bytes, std::uint64_t value) {  // little-endian: one hash on every machine
   for (int shift = 0; shift < 64; shift += 8) bytes += static_cast<char>((value >> shift) & 0xff);
 }
 
@@ -82,9 +87,10 @@ Result<Schedule> draw_schedule(const ArrivalProcess& process, std::span<const Sc
   append(bytes, static_cast<std::uint64_t>(prompt_words));
   for (std::uint32_t p = 0; p < phases.size(); ++p) {
     const SchedulePhase& phase = phases[p];
-    const auto times = process.kind == "constant"
-                           ? constant_times(phase, process.rate_per_s)
-                           : poisson_times(phase, process.rate_per_s, Random(seed, "arrivals/" + phase.name));
+    const auto times =
+        process.kind == "constant"
+            ? constant_times(phase, process.rate_per_s)
+            : poisson_times(phase, process.rate_per_s, Random(seed, "arrivals/" + phase.name));
     Random salts(seed, "salts/" + phase.name);
     std::uint32_t index = 0;
     for (const std::int64_t at : times) {

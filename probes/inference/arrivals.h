@@ -1,4 +1,5 @@
-// Schedule: every request of a run, drawn before it from the seed. Open loop: nothing the server does changes it.
+// Schedule: every request of a run, drawn before it from the seed. Open loop: nothing the server
+// does changes it.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +12,33 @@
 namespace mixproof::inference {
 
 struct ArrivalProcess {
-  std::string kind = "poisson";   // poisson: exponential gaps; constant: a metronome
+  std::string kind = "poisson";  // poisson: exponential gaps; constant: a metronome
   double rate_per_s = 6;
 };
 
 struct SchedulePhase {
   std::string name;
-  std::int64_t begin_ns = 0, end_ns = 0;   // from the begin of the load
+  std::int64_t begin_ns = 0, end_ns = 0;  // from the begin of the load
 };
 
 struct Arrival {
-  std::int64_t at_ns = 0;           // from the begin of the load
-  std::uint32_t phase = 0;          // index into the phases
-  std::uint32_t index = 0;          // within the phase: the same words in every phase
-  std::uint32_t salt = 0;           // fresh in every phase, so that no cache of prefixes helps
+  std::int64_t at_ns = 0;   // from the begin of the load
+  std::uint32_t phase = 0;  // index into the phases
+  std::uint32_t index = 0;  // within the phase: the same words in every phase
+  std::uint32_t salt = 0;   // fresh in every phase, so that no cache of prefixes helps
 };
 
 struct Schedule {
-  std::vector<Arrival> arrivals;    // ordered by time
+  std::vector<Arrival> arrivals;  // ordered by time
   std::int64_t prompt_words = 0;
   std::uint64_t seed = 0;
-  std::string hash;                 // sha256 over times, salts, prompts' words and lengths
+  std::string hash;  // sha256 over times, salts, prompts' words and lengths
 };
 
-// Gaps are never rescaled to fit the end. Each phase has streams of its own, so that adding one does not shift another;
-// exponential gaps may start afresh at a boundary because they have no memory, the metronome ticks through.
-// kInvalid for more than 10 million requests, for a rate that is not positive, for phases that overlap.
+// Gaps are never rescaled to fit the end. Each phase has streams of its own, so that adding one
+// does not shift another; exponential gaps may start afresh at a boundary because they have no
+// memory, the metronome ticks through. kInvalid for more than 10 million requests, for a rate that
+// is not positive, for phases that overlap.
 Result<Schedule> draw_schedule(const ArrivalProcess& process, std::span<const SchedulePhase> phases,
                                std::uint64_t seed, std::int64_t prompt_words);
 

@@ -14,23 +14,28 @@ namespace mixproof::inference {
 namespace {
 
 constexpr std::uint64_t kWakeToken = std::numeric_limits<std::uint64_t>::max();
-constexpr std::int64_t kRefillPause = 250 * kMillisecond;   // between tries when the server takes no connection
-// Sleeping ends this long before a send is due and polling takes over: a plain sleep is late by 50 us at the median and
-// by over a millisecond at p99 in a virtual machine.
+constexpr std::int64_t kRefillPause =
+    250 * kMillisecond;  // between tries when the server takes no connection
+// Sleeping ends this long before a send is due and polling takes over: a plain sleep is late by 50
+// us at the median and by over a millisecond at p99 in a virtual machine.
 constexpr std::int64_t kSpin = 60 * kMicrosecond;
 constexpr std::int64_t kReadFirst = 50 * kMillisecond;
 
 void allow_descriptors(int wanted) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= static_cast<rlim_t>(wanted)) return;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= static_cast<rlim_t>(wanted))
+    return;
   limit.rlim_cur = std::min(limit.rlim_max, static_cast<rlim_t>(wanted));
-  setrlimit(RLIMIT_NOFILE, &limit);   // when it fails, what cannot be opened is counted as dropped
+  setrlimit(RLIMIT_NOFILE, &limit);  // when it fails, what cannot be opened is counted as dropped
 }
 
 }  // namespace
 
 Client::Client(Endpoint endpoint, ClientOptions options, Fd epoll, Fd wake)
-    : endpoint_(std::move(endpoint)), options_(options), epoll_(std::move(epoll)), wake_(std::move(wake)),
+    : endpoint_(std::move(endpoint)),
+      options_(options),
+      epoll_(std::move(epoll)),
+      wake_(std::move(wake)),
       buffer_(64 * 1024) {}
 
 Result<std::unique_ptr<Client>> Client::create(Endpoint endpoint, ClientOptions options) {
@@ -41,9 +46,11 @@ Result<std::unique_ptr<Client>> Client::create(Endpoint endpoint, ClientOptions 
   epoll_event interest{};
   interest.events = EPOLLIN;
   interest.data.u64 = kWakeToken;
-  if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &interest) != 0) return system_error("epoll_ctl");
+  if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &interest) != 0)
+    return system_error("epoll_ctl");
   allow_descriptors(options.max_in_flight + options.connections + 64);
-  return std::unique_ptr<Client>(new Client(std::move(endpoint), options, std::move(epoll), std::move(wake)));
+  return std::unique_ptr<Client>(
+      new Client(std::move(endpoint), options, std::move(epoll), std::move(wake)));
 }
 
 // ---- The loop
@@ -51,7 +58,8 @@ Result<std::unique_ptr<Client>> Client::create(Endpoint endpoint, ClientOptions 
 Status Client::turn(std::int64_t wake_at_ns) {
   const std::int64_t wait = std::max<std::int64_t>(0, wake_at_ns - monotonic_ns());
   const timespec timeout = timespec_of(wait);
-  const int count = epoll_pwait2(epoll_.get(), ready_.data(), static_cast<int>(ready_.size()), &timeout, nullptr);
+  const int count =
+      epoll_pwait2(epoll_.get(), ready_.data(), static_cast<int>(ready_.size()), &timeout, nullptr);
   if (count < 0 && errno != EINTR) return system_error("epoll_pwait2");
   if (count > 0) offset_.sample();
   for (int e = 0; e < count; ++e) handle(ready_[static_cast<std::size_t>(e)]);
@@ -60,20 +68,24 @@ Status Client::turn(std::int64_t wake_at_ns) {
 }
 
 void Client::handle(const epoll_event& event) {
-  if (event.data.u64 == kWakeToken) return;   // the caller looks at its stop token
+  if (event.data.u64 == kWakeToken) return;  // the caller looks at its stop token
   const auto index = static_cast<std::uint32_t>(event.data.u64);
   const auto generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
   Connection& connection = *connections_[index];
   if (connection.generation != generation) return;
   switch (connection.state) {
-    case Connection::State::kClosed: return;
+    case Connection::State::kClosed:
+      return;
     case Connection::State::kOpening:
-      if (const int error = connect_error(connection.fd.get()); error != 0) return lost(index, error);
+      if (const int error = connect_error(connection.fd.get()); error != 0)
+        return lost(index, error);
       return connected(index);
-    case Connection::State::kIdle: return lost(index, 0);   // closed, or said something that nobody asked for
+    case Connection::State::kIdle:
+      return lost(index, 0);  // closed, or said something that nobody asked for
     case Connection::State::kBusy:
       if ((event.events & EPOLLOUT) != 0) write(index);
-      if (connection.generation != generation || connection.state != Connection::State::kBusy) return;
+      if (connection.generation != generation || connection.state != Connection::State::kBusy)
+        return;
       if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) readable(index);
   }
 }
@@ -84,20 +96,24 @@ Status Client::open_pool(std::int64_t deadline_ns, const std::stop_token& stop) 
   refill_at_ = 0;
   while (idle_count_ < options_.connections) {
     const std::int64_t now = monotonic_ns();
-    if (stop.stop_requested()) return Error{Code::kTimeout, "stopped while connecting to " + endpoint_.url};
+    if (stop.stop_requested())
+      return Error{Code::kTimeout, "stopped while connecting to " + endpoint_.url};
     if (open_failure_ != 0)
-      return Error{Code::kPeerLost, "connect to " + endpoint_.url + ": " + std::strerror(open_failure_)};
+      return Error{Code::kPeerLost,
+                   "connect to " + endpoint_.url + ": " + std::strerror(open_failure_)};
     if (now >= deadline_ns)
-      return Error{Code::kTimeout, "connect to " + endpoint_.url + ": " + std::to_string(idle_count_) + " of " +
-                                       std::to_string(options_.connections) + " connections opened in time"};
+      return Error{Code::kTimeout,
+                   "connect to " + endpoint_.url + ": " + std::to_string(idle_count_) + " of " +
+                       std::to_string(options_.connections) + " connections opened in time"};
     refill(now);
     if (open_failure_ == 0) TRY(turn(std::min(deadline_ns, now + 100 * kMillisecond)));
   }
   return ok();
 }
 
-Result<RunEnd> Client::run(std::span<const Send> sends, std::int64_t until_ns, const Timeouts& timeouts,
-                           const std::stop_token& stop, ClientEvents& events) {
+Result<RunEnd> Client::run(std::span<const Send> sends, std::int64_t until_ns,
+                           const Timeouts& timeouts, const std::stop_token& stop,
+                           ClientEvents& events) {
   const std::stop_callback wake(stop, [this] { eventfd_write(wake_.get(), 1); });
   events_ = &events;
   timeouts_ = timeouts;
@@ -187,7 +203,7 @@ Connecting Client::connect(std::uint32_t index) {
 
 void Client::close(Connection& connection) {
   if (connection.state == Connection::State::kIdle) --idle_count_;
-  connection.fd.reset();   // leaves epoll with it
+  connection.fd.reset();  // leaves epoll with it
   connection.state = Connection::State::kClosed;
   ++connection.generation;
   connection.has_request = connection.wants_write = false;
@@ -206,7 +222,8 @@ std::optional<std::uint32_t> Client::take_idle() {
     const Slot slot = idle_.front();
     idle_.pop_front();
     Connection& connection = *connections_[slot.index];
-    if (connection.generation != slot.generation || connection.state != Connection::State::kIdle) continue;
+    if (connection.generation != slot.generation || connection.state != Connection::State::kIdle)
+      continue;
     --idle_count_;
     return slot.index;
   }
@@ -238,7 +255,8 @@ void Client::dispatch(const Send& send) {
   if (!pooled) {
     if (const Connecting begun = connect(index); begun.error != 0) {
       free_.push_back(index);
-      return reject(send, begun.our_limit ? Ending::kDropped : Ending::kNotConnected, std::strerror(begun.error));
+      return reject(send, begun.our_limit ? Ending::kDropped : Ending::kNotConnected,
+                    std::strerror(begun.error));
     }
   }
   connection.exchange.start(send.i, send.at_ns, options_.forced_tokens, events_);
@@ -296,7 +314,7 @@ void Client::write(std::uint32_t index) {
 void Client::readable(std::uint32_t index) {
   Connection& connection = *connections_[index];
   const Received received = receive(connection.fd.get(), buffer_);
-  const std::int64_t at = monotonic_ns();   // one stamp a read, before anything is parsed
+  const std::int64_t at = monotonic_ns();  // one stamp a read, before anything is parsed
   if (received.bytes < 0) {
     if (received.error != EAGAIN) lost(index, received.error);
     return;
@@ -304,7 +322,8 @@ void Client::readable(std::uint32_t index) {
   if (received.bytes == 0) return lost(index, 0);
   std::optional<std::int64_t> lag;
   if (received.kernel_realtime_ns)
-    if (const auto stamp = offset_.to_monotonic(*received.kernel_realtime_ns)) lag = std::max<std::int64_t>(0, at - *stamp);
+    if (const auto stamp = offset_.to_monotonic(*received.kernel_realtime_ns))
+      lag = std::max<std::int64_t>(0, at - *stamp);
   const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(received.bytes));
   if (connection.exchange.read(bytes, at, lag)) return finish(index, Ending::kComplete, at, "");
   if (timeouts_.idle_ns < timeouts_.total_ns) expire_at_ = std::min(expire_at_, due(connection));
@@ -324,16 +343,19 @@ void Client::lost(std::uint32_t index, int error) {
     free_.push_back(index);
     return;
   }
-  if (connection.state == Connection::State::kOpening) return finish(index, Ending::kNotConnected, now, why);
+  if (connection.state == Connection::State::kOpening)
+    return finish(index, Ending::kNotConnected, now, why);
   if (connection.was_pooled && !connection.exchange.any_bytes()) {
     if (const int failure = reconnect(index); failure != 0)
       finish(index, Ending::kNotConnected, now, std::strerror(failure));
     return;
   }
-  finish(index, connection.exchange.peer_closed(), now, error == 0 ? "" : "connection lost: " + why);
+  finish(index, connection.exchange.peer_closed(), now,
+         error == 0 ? "" : "connection lost: " + why);
 }
 
-// An idle connection that the server closed as the request went out: once more, on a new one; the clock runs on.
+// An idle connection that the server closed as the request went out: once more, on a new one; the
+// clock runs on.
 int Client::reconnect(std::uint32_t index) {
   Connection& connection = *connections_[index];
   close(connection);
@@ -367,7 +389,8 @@ std::int64_t Client::due(const Connection& connection) const {
   return std::min(total, connection.exchange.last_sign_of_life() + timeouts_.idle_ns);
 }
 
-// Looks at all in flight, but only when the earliest deadline known has come; what moved it since only moved it later.
+// Looks at all in flight, but only when the earliest deadline known has come; what moved it since
+// only moved it later.
 void Client::expire(std::int64_t now) {
   expire_at_ = kNever;
   for (std::uint32_t index = 0; index < connections_.size(); ++index) {
@@ -384,7 +407,10 @@ void Client::expire(std::int64_t now) {
     } else if (record.first == 0) {
       finish(index, Ending::kTimeoutFirst, now, "");
     } else {
-      finish(index, now >= record.sched + timeouts_.total_ns ? Ending::kTimeoutTotal : Ending::kTimeoutIdle, now, "");
+      finish(
+          index,
+          now >= record.sched + timeouts_.total_ns ? Ending::kTimeoutTotal : Ending::kTimeoutIdle,
+          now, "");
     }
   }
   if (expire_at_ != kNever) expire_at_ = std::max(expire_at_, now + kMillisecond);

@@ -1,5 +1,5 @@
-// Client: an open-loop load generator in one thread. Requests go out at their scheduled times whatever the server does;
-// what it cannot send in time it says so.
+// Client: an open-loop load generator in one thread. Requests go out at their scheduled times
+// whatever the server does; what it cannot send in time it says so.
 #pragma once
 
 #include <sys/epoll.h>
@@ -26,9 +26,9 @@
 namespace mixproof::inference {
 
 struct ClientOptions {
-  int connections = 8;           // held open, idle or not
-  int max_in_flight = 512;       // beyond it a request is CLIENT_DROPPED
-  std::int64_t forced_tokens = 0;   // 0: the server may stop when it likes
+  int connections = 8;             // held open, idle or not
+  int max_in_flight = 512;         // beyond it a request is CLIENT_DROPPED
+  std::int64_t forced_tokens = 0;  // 0: the server may stop when it likes
 };
 
 // All from the scheduled time, except idle_ns: from the last event or comment.
@@ -37,21 +37,22 @@ struct Timeouts {
 };
 
 struct Send {
-  std::int64_t i = 0;       // of the request, for the one who asked
-  std::int64_t at_ns = 0;   // CLOCK_MONOTONIC
+  std::int64_t i = 0;      // of the request, for the one who asked
+  std::int64_t at_ns = 0;  // CLOCK_MONOTONIC
 };
 
 struct ClientSecond {
   std::int64_t at = 0;
   double cpu = 0, steal = 0;
-  std::int64_t dropped = 0;       // CLIENT_DROPPED in this second
-  std::int64_t in_flight = 0;     // at its end
-  std::int64_t clock_steps = 0;   // times the realtime clock was seen to step; voids kernel stamps
+  std::int64_t dropped = 0;      // CLIENT_DROPPED in this second
+  std::int64_t in_flight = 0;    // at its end
+  std::int64_t clock_steps = 0;  // times the realtime clock was seen to step; voids kernel stamps
 };
 
 class ClientEvents : public TokenObserver {
  public:
-  virtual std::string_view request(std::int64_t i) = 0;   // the bytes to send; read before the next call
+  virtual std::string_view request(
+      std::int64_t i) = 0;  // the bytes to send; read before the next call
   virtual void finished(const RequestRecord& record) = 0;
   virtual void second(const ClientSecond&) {}
   void token(const RequestRecord&, std::int64_t, std::string_view) override {}
@@ -59,7 +60,7 @@ class ClientEvents : public TokenObserver {
 
 struct RunEnd {
   bool stopped = false;
-  std::vector<std::int64_t> left_out;   // in flight when stopped: they say nothing about the server
+  std::vector<std::int64_t> left_out;  // in flight when stopped: they say nothing about the server
 };
 
 class Client {
@@ -69,8 +70,9 @@ class Client {
   // Opens the pool. The error names the URL and why.
   Status open_pool(std::int64_t deadline_ns, const std::stop_token& stop);
 
-  // Sends `sends` (ordered by time) and returns when all have ended and `until_ns` has passed, or within a turn of the
-  // loop when stopped. Every send gets exactly one record, except those left out.
+  // Sends `sends` (ordered by time) and returns when all have ended and `until_ns` has passed, or
+  // within a turn of the loop when stopped. Every send gets exactly one record, except those left
+  // out.
   Result<RunEnd> run(std::span<const Send> sends, std::int64_t until_ns, const Timeouts& timeouts,
                      const std::stop_token& stop, ClientEvents& events);
 
@@ -79,9 +81,9 @@ class Client {
     enum class State { kClosed, kOpening, kIdle, kBusy };
     Fd fd;
     State state = State::kClosed;
-    std::uint32_t generation = 0;   // so that an event of a socket that is gone reaches nobody
-    bool has_request = false;       // waits for the connection, or is under way
-    bool was_pooled = false;        // the server may have closed it before it saw the request
+    std::uint32_t generation = 0;  // so that an event of a socket that is gone reaches nobody
+    bool has_request = false;      // waits for the connection, or is under way
+    bool was_pooled = false;       // the server may have closed it before it saw the request
     bool wants_write = false;
     std::string out;
     std::size_t out_done = 0;
@@ -125,17 +127,18 @@ class Client {
   Fd epoll_, wake_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::uint32_t> free_;
-  std::deque<Slot> idle_;            // oldest first: a server with a thread a connection may not serve the newest yet
+  std::deque<Slot>
+      idle_;  // oldest first: a server with a thread a connection may not serve the newest yet
   std::vector<char> buffer_;
   // Few a turn: a request that is due waits for the rest of the turn.
   std::array<epoll_event, 32> ready_{};
   int open_count_ = 0, idle_count_ = 0, in_flight_ = 0;
-  int open_failure_ = 0;             // errno of the last connection that the pool could not open
+  int open_failure_ = 0;  // errno of the last connection that the pool could not open
   std::int64_t refill_at_ = 0, expire_at_ = kNever;
-  bool drained_ = true;              // the last turn left no event unread
+  bool drained_ = true;  // the last turn left no event unread
   ClockOffset offset_;
 
-  ClientEvents* events_ = nullptr;   // during run()
+  ClientEvents* events_ = nullptr;  // during run()
   Timeouts timeouts_;
   ClientSecond second_;
 };

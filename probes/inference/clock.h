@@ -1,14 +1,15 @@
-// The clocks of the client: CLOCK_MONOTONIC for every stamp, CLOCK_REALTIME only to convert the kernel's.
+// The clocks of the client: CLOCK_MONOTONIC for every stamp, CLOCK_REALTIME only to convert the
+// kernel's.
 #pragma once
 
-#include <ctime>
-
 #include <cstdint>
+#include <ctime>
 #include <optional>
 
 namespace mixproof::inference {
 
-inline constexpr std::int64_t kMicrosecond = 1'000, kMillisecond = 1'000'000, kSecond = 1'000'000'000;
+inline constexpr std::int64_t kMicrosecond = 1'000, kMillisecond = 1'000'000,
+                              kSecond = 1'000'000'000;
 
 inline std::int64_t clock_ns(clockid_t clock) {
   timespec time{};
@@ -20,9 +21,9 @@ inline std::int64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
 inline timespec timespec_of(std::int64_t ns) { return {ns / kSecond, ns % kSecond}; }
 
-// CLOCK_REALTIME minus CLOCK_MONOTONIC, sampled once a turn of the event loop. Kernel receive stamps are realtime; two
-// neighbouring samples that disagree by more than slewing explains mean that the clock was stepped between them, and
-// the stamps of that turn are void.
+// CLOCK_REALTIME minus CLOCK_MONOTONIC, sampled once a turn of the event loop. Kernel receive
+// stamps are realtime; two neighbouring samples that disagree by more than slewing explains mean
+// that the clock was stepped between them, and the stamps of that turn are void.
 class ClockOffset {
  public:
   void sample() {
@@ -42,7 +43,8 @@ class ClockOffset {
 
   // One sample: `width` is the time that taking it lasted.
   void take(std::int64_t offset, std::int64_t at, std::int64_t width) {
-    const std::int64_t slew = at_ == 0 ? 0 : (at - at_) / 1000;   // adjtime slews by 0.5 per mille at most
+    const std::int64_t slew =
+        at_ == 0 ? 0 : (at - at_) / 1000;  // adjtime slews by 0.5 per mille at most
     const std::int64_t change = offset > offset_ ? offset - offset_ : offset_ - offset;
     valid_ = at_ != 0 && width < kSecond && change <= slew + width + width_ + kWidth;
     if (at_ != 0 && !valid_) ++steps_;

@@ -5,11 +5,13 @@
 namespace mixproof::inference {
 namespace {
 
-constexpr std::size_t kKeptBody = 4096;   // of an answer that is no event stream: enough for its error object
+constexpr std::size_t kKeptBody =
+    4096;  // of an answer that is no event stream: enough for its error object
 
 }  // namespace
 
-void Exchange::start(std::int64_t i, std::int64_t sched, std::int64_t forced_tokens, TokenObserver* observer) {
+void Exchange::start(std::int64_t i, std::int64_t sched, std::int64_t forced_tokens,
+                     TokenObserver* observer) {
   http_.reset();
   sse_.reset();
   answer_.reset();
@@ -83,7 +85,8 @@ void Exchange::event(std::string_view type, std::string_view data) {
       record_.detail = "an event that is no JSON object: " + printable(answer_.message());
       break;
     case Answer::Event::kOther:
-    case Answer::Event::kDone: break;
+    case Answer::Event::kDone:
+      break;
   }
 }
 
@@ -92,7 +95,9 @@ void Exchange::comment() {
   ++record_.comments;
 }
 
-Ending Exchange::peer_closed() { return http_.end_of_connection() ? Ending::kComplete : Ending::kCut; }
+Ending Exchange::peer_closed() {
+  return http_.end_of_connection() ? Ending::kComplete : Ending::kCut;
+}
 
 void Exchange::finish(Ending ending, std::int64_t at_ns, std::string_view detail) {
   record_.end = at_ns;
@@ -101,37 +106,53 @@ void Exchange::finish(Ending ending, std::int64_t at_ns, std::string_view detail
     error_ = answer_.take("", body_) == Answer::Event::kError;
     malformed_ = !error_;
     record_.detail = error_ ? "the server reports: " + printable(answer_.message())
-                            : "not an event stream but \"" + printable(http_.content_type(), 60) + "\": " + printable(body_);
+                            : "not an event stream but \"" + printable(http_.content_type(), 60) +
+                                  "\": " + printable(body_);
   }
   record_.estimated = answer_.completion_tokens() < 0;
   record_.tokens = record_.estimated ? record_.events : answer_.completion_tokens();
   record_.cached = answer_.cached_tokens();
-  record_.outcome = decide({.ending = ending, .status = status, .malformed = malformed_, .error = error_,
-                            .done = answer_.done(), .finished = answer_.finished(),
-                            .length_reached = answer_.length_reached(), .estimated = record_.estimated,
-                            .events = record_.events, .tokens = record_.tokens, .forced = forced_});
+  record_.outcome = decide({.ending = ending,
+                            .status = status,
+                            .malformed = malformed_,
+                            .error = error_,
+                            .done = answer_.done(),
+                            .finished = answer_.finished(),
+                            .length_reached = answer_.length_reached(),
+                            .estimated = record_.estimated,
+                            .events = record_.events,
+                            .tokens = record_.tokens,
+                            .forced = forced_});
   if (record_.outcome == Outcome::kOk) record_.detail.clear();
   if (record_.outcome == Outcome::kHttpError) {
     record_.detail = std::to_string(status) + " " + printable(http_.reason(), 60);
-    if (!http_.retry_after().empty()) record_.detail += ", retry after " + printable(http_.retry_after(), 40);
+    if (!http_.retry_after().empty())
+      record_.detail += ", retry after " + printable(http_.retry_after(), 40);
     if (!body_.empty()) record_.detail += ": " + printable(body_);
   }
-  if (record_.outcome != Outcome::kOk && record_.detail.empty()) record_.detail = detail.empty() ? describe() : std::string(detail);
+  if (record_.outcome != Outcome::kOk && record_.detail.empty())
+    record_.detail = detail.empty() ? describe() : std::string(detail);
 }
 
 std::string Exchange::describe() const {
   switch (record_.outcome) {
     case Outcome::kShort:
       return std::to_string(record_.tokens) + " of " + std::to_string(forced_) + " tokens";
-    case Outcome::kEmpty: return "the answer ended without a token";
+    case Outcome::kEmpty:
+      return "the answer ended without a token";
     case Outcome::kTruncated:
       return !any_bytes_ ? "closed before the answer began"
                          : "ended after " + std::to_string(record_.events) + " token events, " +
-                               (answer_.done() || answer_.finished() ? "before the end of the body" : "unfinished");
-    case Outcome::kTimeoutFirst: return "no token by the deadline";
-    case Outcome::kTimeoutIdle: return "silent after " + std::to_string(record_.events) + " token events";
-    case Outcome::kTimeoutTotal: return "unfinished after " + std::to_string(record_.events) + " token events";
-    default: return "";
+                               (answer_.done() || answer_.finished() ? "before the end of the body"
+                                                                     : "unfinished");
+    case Outcome::kTimeoutFirst:
+      return "no token by the deadline";
+    case Outcome::kTimeoutIdle:
+      return "silent after " + std::to_string(record_.events) + " token events";
+    case Outcome::kTimeoutTotal:
+      return "unfinished after " + std::to_string(record_.events) + " token events";
+    default:
+      return "";
   }
 }
 

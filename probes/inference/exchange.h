@@ -1,5 +1,5 @@
-// Exchange: one request's answer, from the bytes of each read to the record of how it went. Touches no socket and no
-// clock, so that everything it decides is tested without either.
+// Exchange: one request's answer, from the bytes of each read to the record of how it went. Touches
+// no socket and no clock, so that everything it decides is tested without either.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,25 @@ namespace mixproof::inference {
 // Times are nanoseconds of CLOCK_MONOTONIC, 0 when not reached.
 struct RequestRecord {
   std::int64_t i = 0;
-  std::int64_t sched = 0;         // when it was due: latency counts from here
-  std::int64_t send = 0;          // the client acted: first byte to the kernel, or the connection it had to open first
-  std::int64_t sent = 0;          // last byte to the kernel
-  std::int64_t head = 0;          // status line and fields complete
-  std::int64_t first = 0, last = 0;   // token events
-  std::int64_t end = 0;           // the outcome was known
-  std::int64_t tokens = 0;        // the server's count, else that of the events (`estimated`)
-  std::int64_t events = 0;        // token events; several in one read share a time
+  std::int64_t sched = 0;  // when it was due: latency counts from here
+  std::int64_t send =
+      0;  // the client acted: first byte to the kernel, or the connection it had to open first
+  std::int64_t sent = 0;             // last byte to the kernel
+  std::int64_t head = 0;             // status line and fields complete
+  std::int64_t first = 0, last = 0;  // token events
+  std::int64_t end = 0;              // the outcome was known
+  std::int64_t tokens = 0;           // the server's count, else that of the events (`estimated`)
+  std::int64_t events = 0;           // token events; several in one read share a time
   std::int64_t max_gap = 0, max_gap_end = 0;
-  std::int64_t cached = 0;        // prompt tokens that the server had cached
-  std::int64_t comments = 0;      // keep-alives
-  std::int64_t token_reads = 0;   // reads that brought a token event
-  std::optional<std::int64_t> lag;   // largest delay from the kernel's stamp of a read to ours; none when no stamp held
+  std::int64_t cached = 0;       // prompt tokens that the server had cached
+  std::int64_t comments = 0;     // keep-alives
+  std::int64_t token_reads = 0;  // reads that brought a token event
+  std::optional<std::int64_t>
+      lag;  // largest delay from the kernel's stamp of a read to ours; none when no stamp held
   std::int64_t reconnects = 0;
   bool estimated = false;
   Outcome outcome = Outcome::kOk;
-  std::string detail;             // for people, when not OK
+  std::string detail;  // for people, when not OK
 };
 
 // Sees every token as it arrives.
@@ -46,7 +48,8 @@ class TokenObserver {
 class Exchange final : private SseHandler {
  public:
   // `forced_tokens`: what the server had to send, 0 when it was free to stop.
-  void start(std::int64_t i, std::int64_t sched, std::int64_t forced_tokens, TokenObserver* observer);
+  void start(std::int64_t i, std::int64_t sched, std::int64_t forced_tokens,
+             TokenObserver* observer);
 
   // One read, stamped once. True when the exchange is over for good: complete, or beyond saving.
   bool read(std::string_view bytes, std::int64_t at_ns, std::optional<std::int64_t> lag);
@@ -58,7 +61,9 @@ class Exchange final : private SseHandler {
   // Of a finished exchange that was complete: the connection can take another request.
   bool reusable() const { return http_.reusable(); }
   bool any_bytes() const { return any_bytes_; }
-  std::int64_t last_sign_of_life() const { return alive_at_; }   // newest event or comment; 0 before any
+  std::int64_t last_sign_of_life() const {
+    return alive_at_;
+  }  // newest event or comment; 0 before any
   RequestRecord& record() { return record_; }
   const RequestRecord& record() const { return record_; }
 
@@ -73,9 +78,10 @@ class Exchange final : private SseHandler {
   Answer answer_;
   RequestRecord record_;
   TokenObserver* observer_ = nullptr;
-  std::string body_;           // of this read, or the beginning of a body that is not an event stream
+  std::string body_;  // of this read, or the beginning of a body that is not an event stream
   std::int64_t forced_ = 0, alive_at_ = 0, now_ = 0;
-  bool any_bytes_ = false, event_stream_ = false, malformed_ = false, error_ = false, token_in_read_ = false;
+  bool any_bytes_ = false, event_stream_ = false, malformed_ = false, error_ = false,
+       token_in_read_ = false;
 };
 
 }  // namespace mixproof::inference

@@ -23,7 +23,8 @@ std::string text_of(string_view view) { return {view.data(), view.size()}; }
 std::string media_type(string_view value) {
   std::string out;
   for (const char c : value.substr(0, value.find(';')))
-    if (c != ' ' && c != '\t') out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (c != ' ' && c != '\t')
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return out;
 }
 
@@ -32,7 +33,8 @@ class Parser final : public http::basic_parser<false> {
   Parser() {
     eager(true);
     header_limit(kMaxHeadBytes);
-    // No limit: the body is handed on piece by piece, never held. (boost::none refuses every Content-Length in 1.74.)
+    // No limit: the body is handed on piece by piece, never held. (boost::none refuses every
+    // Content-Length in 1.74.)
     body_limit(std::numeric_limits<std::uint64_t>::max());
   }
 
@@ -47,7 +49,7 @@ class Parser final : public http::basic_parser<false> {
     reason = text_of(text);
   }
   void on_field_impl(http::field field, string_view, string_view value, error_code&) override {
-    if (is_header_done()) return;   // a trailer
+    if (is_header_done()) return;  // a trailer
     if (field == http::field::content_type) content_type = media_type(value);
     if (field == http::field::retry_after) retry_after = text_of(value);
   }
@@ -55,7 +57,9 @@ class Parser final : public http::basic_parser<false> {
   void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
   std::size_t on_body_impl(string_view piece, error_code&) override { return take(piece); }
   void on_chunk_header_impl(std::uint64_t, string_view, error_code&) override {}
-  std::size_t on_chunk_body_impl(std::uint64_t, string_view piece, error_code&) override { return take(piece); }
+  std::size_t on_chunk_body_impl(std::uint64_t, string_view piece, error_code&) override {
+    return take(piece);
+  }
   void on_finish_impl(error_code&) override {}
 
   std::size_t take(string_view piece) {
@@ -68,7 +72,7 @@ class Parser final : public http::basic_parser<false> {
 
 struct HttpResponse::State {
   std::optional<Parser> parser{std::in_place};
-  std::string left;      // bytes the parser wants to see again with more behind them
+  std::string left;  // bytes the parser wants to see again with more behind them
   std::string error;
   bool surplus = false;
 };

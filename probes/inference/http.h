@@ -1,4 +1,5 @@
-// HttpResponse: one HTTP/1.x response from bytes: chunked, with a length, or until the end of the connection.
+// HttpResponse: one HTTP/1.x response from bytes: chunked, with a length, or until the end of the
+// connection.
 #pragma once
 
 #include <memory>
@@ -14,24 +15,26 @@ class HttpResponse {
   HttpResponse(HttpResponse&&) noexcept;
   HttpResponse& operator=(HttpResponse&&) noexcept;
 
-  void reset();   // for the next response
+  void reset();  // for the next response
 
-  // Takes one read and appends what it holds of the body to `body`. False when this is not HTTP; see error().
+  // Takes one read and appends what it holds of the body to `body`. False when this is not HTTP;
+  // see error().
   bool feed(std::string_view bytes, std::string& body);
-  // The peer closed. True when that is where the response ends (a body without a length), false when it is cut short.
+  // The peer closed. True when that is where the response ends (a body without a length), false
+  // when it is cut short.
   bool end_of_connection();
 
   bool head_done() const;
   bool done() const;
-  bool reusable() const;           // done, keep-alive, and nothing beyond the response arrived
-  int status() const;              // 0 before the head
+  bool reusable() const;  // done, keep-alive, and nothing beyond the response arrived
+  int status() const;     // 0 before the head
   const std::string& reason() const;
-  const std::string& content_type() const;   // lower case, without parameters
+  const std::string& content_type() const;  // lower case, without parameters
   const std::string& retry_after() const;
   const std::string& error() const;
 
  private:
-  struct State;   // Boost.Beast stays in http.cc
+  struct State;  // Boost.Beast stays in http.cc
   std::unique_ptr<State> state_;
 };
 

@@ -10,15 +10,33 @@
 namespace mixproof::inference {
 
 enum class Manner {
-  kPlain, kCut, kError, kStall, kStallFirst, kFreeze, kHttp503, kClose, kDropReused, kEmpty, kHtml, kShort, kNoDone,
-  kNoFinish, kUnfinished, kUntilEof, kGarbage, kNoUsage, kMiscount, kAtOnce
+  kPlain,
+  kCut,
+  kError,
+  kStall,
+  kStallFirst,
+  kFreeze,
+  kHttp503,
+  kClose,
+  kDropReused,
+  kEmpty,
+  kHtml,
+  kShort,
+  kNoDone,
+  kNoFinish,
+  kUnfinished,
+  kUntilEof,
+  kGarbage,
+  kNoUsage,
+  kMiscount,
+  kAtOnce
 };
 
 struct NullRequest {
   std::string model;
   Manner manner = Manner::kPlain;
-  std::int64_t pause_ns = 0;      // of stall, stall_first and freeze
-  std::int64_t tokens = 16;       // max_tokens
+  std::int64_t pause_ns = 0;  // of stall, stall_first and freeze
+  std::int64_t tokens = 16;   // max_tokens
 };
 
 // Of the body of a chat/completions request; a model that names no misbehaviour is served plainly.
@@ -28,23 +46,23 @@ Result<NullRequest> parse_null_request(std::string_view body);
 class NullAnswer {
  public:
   void start(const NullRequest& request);
-  bool is_stream() const;                  // false: begin() is the whole answer
-  bool ends_connection() const;            // nothing may follow on this connection
-  std::int64_t tokens() const { return tokens_; }   // to be sent
-  std::string begin();                     // head, and for a stream the role chunk
+  bool is_stream() const;                          // false: begin() is the whole answer
+  bool ends_connection() const;                    // nothing may follow on this connection
+  std::int64_t tokens() const { return tokens_; }  // to be sent
+  std::string begin();                             // head, and for a stream the role chunk
   std::string token(std::int64_t at_ns);
-  std::string end();                       // finish reason, usage, [DONE], last chunk; may be cut short
+  std::string end();  // finish reason, usage, [DONE], last chunk; may be cut short
 
  private:
   std::string framed(std::string_view data) const;
   std::string event(std::string_view delta, std::string_view finish_reason) const;
 
   NullRequest request_;
-  std::string prefix_;   // of every chunk, up to the delta
+  std::string prefix_;  // of every chunk, up to the delta
   std::int64_t tokens_ = 0;
 };
 
-std::string plain_response(int status, std::string_view reason, std::string_view type, std::string_view body,
-                           std::string_view fields = "");
+std::string plain_response(int status, std::string_view reason, std::string_view type,
+                           std::string_view body, std::string_view fields = "");
 
 }  // namespace mixproof::inference

@@ -43,7 +43,8 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// Takes one whole request (with a Content-Length or without a body) off the front; nothing while it is incomplete.
+// Takes one whole request (with a Content-Length or without a body) off the front; nothing while it
+// is incomplete.
 std::optional<HttpRequest> take_request(std::string& in) {
   const std::size_t head_end = in.find("\r\n\r\n");
   if (head_end == std::string::npos) return std::nullopt;
@@ -90,14 +91,16 @@ Result<Fd> listen_on(const std::string& address, int port, int* bound) {
   }
   if (::listen(fd.get(), 4096) != 0) return system_error("listen " + where);
   size = sizeof(storage);
-  if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&storage), &size) != 0) return system_error("getsockname");
+  if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&storage), &size) != 0)
+    return system_error("getsockname");
   *bound = ntohs(storage.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
   return fd;
 }
 
 class NullServer {
  public:
-  NullServer(const NullServerOptions& options, NullServerCounts& counts) : options_(options), counts_(counts) {}
+  NullServer(const NullServerOptions& options, NullServerCounts& counts)
+      : options_(options), counts_(counts) {}
 
   Status serve(const std::stop_token& stop);
 
@@ -132,7 +135,9 @@ class NullServer {
   void flush(std::uint32_t index);
   void close(std::uint32_t index);
   void watch(std::uint32_t index, std::uint32_t events, int operation);
-  void wait_until(std::uint32_t index, std::int64_t at) { due_.push({at, index, connections_[index]->generation}); }
+  void wait_until(std::uint32_t index, std::int64_t at) {
+    due_.push({at, index, connections_[index]->generation});
+  }
   std::string counts_text() const;
 
   const NullServerOptions& options_;
@@ -150,11 +155,13 @@ Status NullServer::open() {
   epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
   wake_ = Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!epoll_ || !wake_) return system_error("epoll_create1, eventfd");
-  for (const auto& [fd, token] : {std::pair{listener_.get(), kListener}, std::pair{wake_.get(), kWake}}) {
+  for (const auto& [fd, token] :
+       {std::pair{listener_.get(), kListener}, std::pair{wake_.get(), kWake}}) {
     epoll_event interest{};
     interest.events = EPOLLIN;
     interest.data.u64 = token;
-    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &interest) != 0) return system_error("epoll_ctl");
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &interest) != 0)
+      return system_error("epoll_ctl");
   }
   if (options_.on_listening) options_.on_listening(bound);
   return ok();
@@ -163,7 +170,7 @@ Status NullServer::open() {
 Status NullServer::serve(const std::stop_token& stop) {
   TRY(open());
   rlimit descriptors{};
-  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {   // thousands of streams
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {  // thousands of streams
     descriptors.rlim_cur = descriptors.rlim_max;
     setrlimit(RLIMIT_NOFILE, &descriptors);
   }
@@ -181,7 +188,8 @@ Status NullServer::turn() {
   }
   std::array<epoll_event, 256> ready;
   timespec timeout{};
-  if (!due_.empty()) timeout = timespec_of(std::max<std::int64_t>(0, due_.top().at - monotonic_ns()));
+  if (!due_.empty())
+    timeout = timespec_of(std::max<std::int64_t>(0, due_.top().at - monotonic_ns()));
   const int count = epoll_pwait2(epoll_.get(), ready.data(), static_cast<int>(ready.size()),
                                  due_.empty() ? nullptr : &timeout, nullptr);
   if (count < 0 && errno != EINTR) return system_error("epoll_pwait2");
@@ -196,7 +204,8 @@ Status NullServer::turn() {
     const Connection& connection = *connections_[index];
     if (!connection.fd) continue;
     if ((event.events & EPOLLOUT) != 0) flush(index);
-    if (connection.fd && (event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) readable(index);
+    if (connection.fd && (event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0)
+      readable(index);
   }
   return ok();
 }
@@ -233,7 +242,7 @@ void NullServer::close(std::uint32_t index) {
   if (!connection.fd) return;
   const std::uint64_t generation = connection.generation + 1;
   connection = Connection{};
-  connection.generation = generation;   // what is due for it is void
+  connection.generation = generation;  // what is due for it is void
   free_.push_back(index);
 }
 
@@ -258,22 +267,27 @@ void NullServer::take_requests(std::uint32_t index) {
 }
 
 void NullServer::respond(std::uint32_t index, const HttpRequest& request) {
-  if (request.target == "/health") return send(index, plain_response(200, "OK", "application/json", R"({"status":"ok"})"));
-  if (request.target == "/counts") return send(index, plain_response(200, "OK", "application/json", counts_text()));
+  if (request.target == "/health")
+    return send(index, plain_response(200, "OK", "application/json", R"({"status":"ok"})"));
+  if (request.target == "/counts")
+    return send(index, plain_response(200, "OK", "application/json", counts_text()));
   if (request.method != "POST" || request.target != "/v1/chat/completions")
-    return send(index, plain_response(404, "Not Found", "application/json", R"({"error":{"message":"no such page"}})"));
+    return send(index, plain_response(404, "Not Found", "application/json",
+                                      R"({"error":{"message":"no such page"}})"));
   ++counts_.requests;
   Result<NullRequest> wanted = parse_null_request(request.body);
   if (!wanted)
-    return send(index, plain_response(400, "Bad Request", "application/json", R"({"error":{"message":"not JSON"}})"));
+    return send(index, plain_response(400, "Bad Request", "application/json",
+                                      R"({"error":{"message":"not JSON"}})"));
   begin_answer(index, std::move(*wanted));
 }
 
 void NullServer::begin_answer(std::uint32_t index, NullRequest request) {
   Connection& connection = *connections_[index];
-  if (request.manner == Manner::kClose || (request.manner == Manner::kDropReused && connection.served > 1))
+  if (request.manner == Manner::kClose ||
+      (request.manner == Manner::kDropReused && connection.served > 1))
     return close(index);
-  if (request.manner == Manner::kFreeze) {   // as a stopped process: nobody is served meanwhile
+  if (request.manner == Manner::kFreeze) {  // as a stopped process: nobody is served meanwhile
     const timespec pause = timespec_of(request.pause_ns);
     nanosleep(&pause, nullptr);
   }
@@ -282,11 +296,14 @@ void NullServer::begin_answer(std::uint32_t index, NullRequest request) {
   if (!connection.answer.is_stream()) return send(index, connection.answer.begin());
   connection.answering = true;
   connection.sent_tokens = 0;
-  const std::int64_t extra = connection.request.manner == Manner::kStallFirst ? connection.request.pause_ns : 0;
-  const std::int64_t first_at = monotonic_ns() + extra + static_cast<std::int64_t>(options_.ttft_ms * 1e6);
-  if (connection.request.manner == Manner::kAtOnce) {   // as a proxy that buffers
+  const std::int64_t extra =
+      connection.request.manner == Manner::kStallFirst ? connection.request.pause_ns : 0;
+  const std::int64_t first_at =
+      monotonic_ns() + extra + static_cast<std::int64_t>(options_.ttft_ms * 1e6);
+  if (connection.request.manner == Manner::kAtOnce) {  // as a proxy that buffers
     std::string all = connection.answer.begin();
-    for (std::int64_t t = 0; t < connection.answer.tokens(); ++t) all += connection.answer.token(first_at);
+    for (std::int64_t t = 0; t < connection.answer.tokens(); ++t)
+      all += connection.answer.token(first_at);
     connection.out = std::move(all);
     connection.sent_tokens = connection.answer.tokens();
     counts_.tokens += connection.sent_tokens;
@@ -310,7 +327,7 @@ void NullServer::step(std::uint32_t index) {
     return wait_until(index, now + static_cast<std::int64_t>(options_.gap_ms * 1e6) +
                                  (stalls ? connection.request.pause_ns : 0));
   }
-  connection.out += connection.answer.token(now);   // the last one leaves with the end
+  connection.out += connection.answer.token(now);  // the last one leaves with the end
   end_answer(index);
 }
 
@@ -332,7 +349,8 @@ void NullServer::send(std::uint32_t index, std::string_view bytes) {
 void NullServer::flush(std::uint32_t index) {
   Connection& connection = *connections_[index];
   while (!connection.out.empty()) {
-    const ssize_t n = ::send(connection.fd.get(), connection.out.data(), connection.out.size(), MSG_NOSIGNAL);
+    const ssize_t n =
+        ::send(connection.fd.get(), connection.out.data(), connection.out.size(), MSG_NOSIGNAL);
     if (n >= 0) {
       connection.out.erase(0, static_cast<std::size_t>(n));
       continue;
@@ -350,8 +368,9 @@ void NullServer::flush(std::uint32_t index) {
 
 std::string NullServer::counts_text() const {
   return format(R"({"connections":%lld,"requests":%lld,"answers":%lld,"tokens":%lld})",
-                static_cast<long long>(counts_.connections), static_cast<long long>(counts_.requests),
-                static_cast<long long>(counts_.answers), static_cast<long long>(counts_.tokens));
+                static_cast<long long>(counts_.connections),
+                static_cast<long long>(counts_.requests), static_cast<long long>(counts_.answers),
+                static_cast<long long>(counts_.tokens));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Null server: an OpenAI-compatible streaming server that computes nothing. An instrument: it knows exactly when it sent
-// each token, because the token's text is its CLOCK_MONOTONIC time of sending in nanoseconds.
+// Null server: an OpenAI-compatible streaming server that computes nothing. An instrument: it knows
+// exactly when it sent each token, because the token's text is its CLOCK_MONOTONIC time of sending
+// in nanoseconds.
 #pragma once
 
 #include <atomic>
@@ -14,26 +15,28 @@
 namespace mixproof::inference {
 
 struct NullServerCounts {
-  std::atomic<std::int64_t> connections{0}, requests{0}, answers{0}, tokens{0};   // answers: sent to their end
+  std::atomic<std::int64_t> connections{0}, requests{0}, answers{0},
+      tokens{0};  // answers: sent to their end
 };
 
 struct NullServerOptions {
-  std::string address = "127.0.0.1";   // numeric IPv4 or IPv6
-  int port = 0;                        // 0: any free one
-  double ttft_ms = 20, gap_ms = 10;    // from the request to the first token, and from token to token
+  std::string address = "127.0.0.1";  // numeric IPv4 or IPv6
+  int port = 0;                       // 0: any free one
+  double ttft_ms = 20, gap_ms = 10;  // from the request to the first token, and from token to token
   std::function<void(int port)> on_listening;
   NullServerCounts* counts = nullptr;
 };
 
 // Serves until stopped. kRefused when the port is taken.
 //
-//   POST .../v1/chat/completions   max_tokens tokens; head and role chunk at once, first token after ttft_ms
-//   GET  /health                   200 {"status": "ok"}
-//   GET  /counts                   connections, requests, answers, tokens so far
+//   POST .../v1/chat/completions   max_tokens tokens; head and role chunk at once, first token
+//   after ttft_ms GET  /health                   200 {"status": "ok"} GET  /counts connections,
+//   requests, answers, tokens so far
 //
 // The model's name selects a misbehaviour, so that a client can be tested for what it makes of it:
-//   cut, error, stall:MS, stall_first:MS, freeze:MS (the whole server), http503, close, drop_reused, empty, html, short,
-//   no_done, no_finish, unfinished, until_eof, garbage, no_usage, miscount, at_once
+//   cut, error, stall:MS, stall_first:MS, freeze:MS (the whole server), http503, close,
+//   drop_reused, empty, html, short, no_done, no_finish, unfinished, until_eof, garbage, no_usage,
+//   miscount, at_once
 Status serve_null(const NullServerOptions& options, std::stop_token stop);
 
 // `mixproof null-server`: serves until killed. Returns the exit status.

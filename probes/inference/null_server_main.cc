@@ -11,8 +11,10 @@ namespace {
 
 constexpr const char* kHelp =
     "usage: mixproof null-server --listen ADDR:PORT [--ttft-ms 20] [--gap-ms 10]\n"
-    "An OpenAI-compatible streaming server that computes nothing and stamps its clock into each token: an instrument\n"
-    "for testing clients, never a stand-in for an engine. Serves until killed. Port 0 takes any free one.\n";
+    "An OpenAI-compatible streaming server that computes nothing and stamps its clock into each "
+    "token: an instrument\n"
+    "for testing clients, never a stand-in for an engine. Serves until killed. Port 0 takes any "
+    "free one.\n";
 
 constexpr int kExitUsage = 4, kExitRefused = 6, kExitError = 3;
 
@@ -29,7 +31,8 @@ Status set_listen(NullServerOptions& options, const std::string& value) {
   if (colon == std::string::npos) return Error{Code::kInvalid, "--listen wants ADDR:PORT"};
   const std::string port = value.substr(colon + 1);
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), options.port);
-  if (error != std::errc{} || end != port.data() + port.size() || options.port < 0 || options.port > 65535)
+  if (error != std::errc{} || end != port.data() + port.size() || options.port < 0 ||
+      options.port > 65535)
     return Error{Code::kInvalid, "--listen: \"" + port + "\" is not a port"};
   options.address = value.substr(0, colon);
   if (options.address.size() > 2 && options.address.front() == '[' && options.address.back() == ']')
@@ -48,7 +51,8 @@ Result<NullServerOptions> parse(std::span<const std::string> args) {
       listens = true;
     } else if (args[a] == "--ttft-ms" || args[a] == "--gap-ms") {
       const std::optional<double> number = milliseconds(value);
-      if (!number) return Error{Code::kInvalid, args[a] + ": \"" + value + "\" is not between 0 and 60000"};
+      if (!number)
+        return Error{Code::kInvalid, args[a] + ": \"" + value + "\" is not between 0 and 60000"};
       (args[a] == "--gap-ms" ? options.gap_ms : options.ttft_ms) = *number;
     } else {
       return Error{Code::kInvalid, "unknown option " + args[a]};

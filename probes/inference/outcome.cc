@@ -4,18 +4,30 @@ namespace mixproof::inference {
 
 std::string_view outcome_name(Outcome outcome) {
   switch (outcome) {
-    case Outcome::kOk: return "OK";
-    case Outcome::kShort: return "SHORT";
-    case Outcome::kEmpty: return "EMPTY";
-    case Outcome::kHttpError: return "HTTP_ERROR";
-    case Outcome::kConnectError: return "CONNECT_ERROR";
-    case Outcome::kTimeoutFirst: return "TIMEOUT_FIRST";
-    case Outcome::kTimeoutIdle: return "TIMEOUT_IDLE";
-    case Outcome::kTimeoutTotal: return "TIMEOUT_TOTAL";
-    case Outcome::kStreamError: return "STREAM_ERROR";
-    case Outcome::kTruncated: return "TRUNCATED";
-    case Outcome::kMalformed: return "MALFORMED";
-    case Outcome::kClientDropped: return "CLIENT_DROPPED";
+    case Outcome::kOk:
+      return "OK";
+    case Outcome::kShort:
+      return "SHORT";
+    case Outcome::kEmpty:
+      return "EMPTY";
+    case Outcome::kHttpError:
+      return "HTTP_ERROR";
+    case Outcome::kConnectError:
+      return "CONNECT_ERROR";
+    case Outcome::kTimeoutFirst:
+      return "TIMEOUT_FIRST";
+    case Outcome::kTimeoutIdle:
+      return "TIMEOUT_IDLE";
+    case Outcome::kTimeoutTotal:
+      return "TIMEOUT_TOTAL";
+    case Outcome::kStreamError:
+      return "STREAM_ERROR";
+    case Outcome::kTruncated:
+      return "TRUNCATED";
+    case Outcome::kMalformed:
+      return "MALFORMED";
+    case Outcome::kClientDropped:
+      return "CLIENT_DROPPED";
   }
   return "MALFORMED";
 }

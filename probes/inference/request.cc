@@ -19,9 +19,12 @@ struct UrlParts {
 };
 
 Result<UrlParts> split_url(const std::string& url) {
-  const auto wrong = [&](const std::string& why) { return Error{Code::kInvalid, "url \"" + url + "\": " + why}; };
+  const auto wrong = [&](const std::string& why) {
+    return Error{Code::kInvalid, "url \"" + url + "\": " + why};
+  };
   if (url.empty()) return Error{Code::kInvalid, "no url: the load has no target"};
-  if (starts_with(url, "https://")) return wrong("https is not supported; terminate TLS in a proxy beside the client");
+  if (starts_with(url, "https://"))
+    return wrong("https is not supported; terminate TLS in a proxy beside the client");
   constexpr std::string_view kScheme = "http://";
   if (!starts_with(url, kScheme)) return wrong("must begin with http://");
   const std::string rest = url.substr(kScheme.size());
@@ -29,7 +32,8 @@ Result<UrlParts> split_url(const std::string& url) {
   std::string authority = rest.substr(0, slash);
   UrlParts parts;
   parts.path = slash == std::string::npos ? "" : rest.substr(slash);
-  if (parts.path.find_first_of("?# ") != std::string::npos) return wrong("must be a base URL, without query or fragment");
+  if (parts.path.find_first_of("?# ") != std::string::npos)
+    return wrong("must be a base URL, without query or fragment");
   if (!authority.empty() && authority.front() == '[') {
     const std::size_t close = authority.find(']');
     if (close == std::string::npos) return wrong("the bracket of the address is not closed");
@@ -45,7 +49,8 @@ Result<UrlParts> split_url(const std::string& url) {
   parts.port = authority.empty() ? "80" : authority.substr(1);
   const bool digits = !parts.port.empty() && parts.port.size() <= 5 &&
                       parts.port.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits || std::stoi(parts.port) < 1 || std::stoi(parts.port) > 65535) return wrong("has no valid port");
+  if (!digits || std::stoi(parts.port) < 1 || std::stoi(parts.port) > 65535)
+    return wrong("has no valid port");
   return parts;
 }
 
@@ -68,7 +73,8 @@ Result<Endpoint> resolve_endpoint(const std::string& url) {
   addrinfo* found = nullptr;
   const int failure = getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &found);
   if (failure != 0)
-    return Error{Code::kUnavailable, "url \"" + url + "\": cannot resolve " + parts.host + ": " + gai_strerror(failure)};
+    return Error{Code::kUnavailable, "url \"" + url + "\": cannot resolve " + parts.host + ": " +
+                                         gai_strerror(failure)};
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   Endpoint endpoint;
   endpoint.url = url;
@@ -81,11 +87,16 @@ Result<Endpoint> resolve_endpoint(const std::string& url) {
 }
 
 RequestWriter::RequestWriter(const Endpoint& endpoint, const RequestShape& shape) {
-  head_ = "POST " + endpoint.path + " HTTP/1.1\r\nHost: " + endpoint.host +
-          "\r\nUser-Agent: mixproof\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n"
-          "Accept-Encoding: identity\r\nContent-Length: ";
-  Json rest = {{"model", shape.model}, {"stream", true}, {"stream_options", {{"include_usage", true}}},
-               {"temperature", 0}, {"max_tokens", shape.answer_tokens}, {"cache_prompt", false}};
+  head_ =
+      "POST " + endpoint.path + " HTTP/1.1\r\nHost: " + endpoint.host +
+      "\r\nUser-Agent: mixproof\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n"
+      "Accept-Encoding: identity\r\nContent-Length: ";
+  Json rest = {{"model", shape.model},
+               {"stream", true},
+               {"stream_options", {{"include_usage", true}}},
+               {"temperature", 0},
+               {"max_tokens", shape.answer_tokens},
+               {"cache_prompt", false}};
   if (shape.ignore_eos) rest["ignore_eos"] = true;
   body_begin_ = R"({"messages":[{"role":"user","content":")";
   body_end_ = "\"}]," + line_of(rest).substr(1);

@@ -12,15 +12,16 @@
 namespace mixproof::inference {
 
 struct Endpoint {
-  std::string url;       // the base URL as given, for messages
-  std::string host;      // of the Host header
-  std::string path;      // of chat/completions
+  std::string url;   // the base URL as given, for messages
+  std::string host;  // of the Host header
+  std::string path;  // of chat/completions
   sockaddr_storage address{};
   socklen_t address_size = 0;
 };
 
-// "http://10.77.0.2:8000", with or without a path; a trailing "/v1" is part of the API's path. A name is resolved once.
-// kInvalid for https and what is no URL, kUnavailable for a name that does not resolve.
+// "http://10.77.0.2:8000", with or without a path; a trailing "/v1" is part of the API's path. A
+// name is resolved once. kInvalid for https and what is no URL, kUnavailable for a name that does
+// not resolve.
 Result<Endpoint> resolve_endpoint(const std::string& url);
 
 struct RequestShape {
@@ -33,7 +34,8 @@ struct RequestShape {
 class RequestWriter {
  public:
   RequestWriter(const Endpoint& endpoint, const RequestShape& shape);
-  // The whole request, head and body; valid until the next call. `prompt` is plain ASCII without quotes.
+  // The whole request, head and body; valid until the next call. `prompt` is plain ASCII without
+  // quotes.
   std::string_view write(std::string_view prompt);
 
  private:

@@ -8,23 +8,42 @@
 namespace mixproof::inference {
 
 Json row_of(const RequestRecord& r) {
-  Json row = {{"row", "request"}, {"i", r.i}, {"sched", r.sched}, {"send", r.send}, {"sent", r.sent}, {"head", r.head},
-              {"first", r.first}, {"last", r.last}, {"end", r.end}, {"tokens", r.tokens}, {"events", r.events},
-              {"max_gap", r.max_gap}, {"max_gap_end", r.max_gap_end}, {"outcome", outcome_name(r.outcome)},
-              {"detail", r.detail}, {"reconnects", r.reconnects}, {"estimated", r.estimated}};
+  Json row = {{"row", "request"},
+              {"i", r.i},
+              {"sched", r.sched},
+              {"send", r.send},
+              {"sent", r.sent},
+              {"head", r.head},
+              {"first", r.first},
+              {"last", r.last},
+              {"end", r.end},
+              {"tokens", r.tokens},
+              {"events", r.events},
+              {"max_gap", r.max_gap},
+              {"max_gap_end", r.max_gap_end},
+              {"outcome", outcome_name(r.outcome)},
+              {"detail", r.detail},
+              {"reconnects", r.reconnects},
+              {"estimated", r.estimated}};
   if (r.lag) row["lag"] = *r.lag;
   if (r.cached > 0) row["cached"] = r.cached;
   return row;
 }
 
 Json row_of(const ClientSecond& s) {
-  return {{"row", "client"}, {"at", s.at}, {"cpu", s.cpu}, {"steal", s.steal}, {"dropped", s.dropped},
-          {"in_flight", s.in_flight}, {"clock_steps", s.clock_steps}};
+  return {{"row", "client"},
+          {"at", s.at},
+          {"cpu", s.cpu},
+          {"steal", s.steal},
+          {"dropped", s.dropped},
+          {"in_flight", s.in_flight},
+          {"clock_steps", s.clock_steps}};
 }
 
 RowWriter::RowWriter(RowSink& rows) : rows_(rows) {
   thread_ = std::jthread([this](const std::stop_token& stop) {
-    // By the clock, not by notification: waking a thread for each row would cost the client more than the row.
+    // By the clock, not by notification: waking a thread for each row would cost the client more
+    // than the row.
     while (!stop.stop_requested()) {
       std::unique_lock lock(mutex_);
       wake_.wait_for(lock, stop, std::chrono::milliseconds(50), [] { return false; });
@@ -44,7 +63,8 @@ void RowWriter::hand_over(Item item) {
   // Only if it is free: the writer may have lost its processor while holding it.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  queue_.insert(queue_.end(), std::make_move_iterator(kept_.begin()), std::make_move_iterator(kept_.end()));
+  queue_.insert(queue_.end(), std::make_move_iterator(kept_.begin()),
+                std::make_move_iterator(kept_.end()));
   kept_.clear();
 }
 
@@ -54,7 +74,8 @@ void RowWriter::write_all() {
     const std::lock_guard lock(mutex_);
     items.swap(queue_);
   }
-  for (const Item& item : items) rows_.row(std::visit([](const auto& value) { return row_of(value); }, item));
+  for (const Item& item : items)
+    rows_.row(std::visit([](const auto& value) { return row_of(value); }, item));
 }
 
 void RowWriter::finish() {

@@ -1,4 +1,5 @@
-// RowWriter: takes records from the client's thread without ever making it wait, and writes them as rows from its own.
+// RowWriter: takes records from the client's thread without ever making it wait, and writes them as
+// rows from its own.
 #pragma once
 
 #include <condition_variable>
@@ -13,17 +14,17 @@
 
 namespace mixproof::inference {
 
-Json row_of(const RequestRecord& record);   // {"row": "request", ...}
-Json row_of(const ClientSecond& second);    // {"row": "client", ...}
+Json row_of(const RequestRecord& record);  // {"row": "request", ...}
+Json row_of(const ClientSecond& second);   // {"row": "client", ...}
 
 class RowWriter {
  public:
   explicit RowWriter(RowSink& rows);
-  ~RowWriter();   // writes what is left
+  ~RowWriter();  // writes what is left
 
   void add(const RequestRecord& record);
   void add(const ClientSecond& second);
-  void finish();   // returns when every row has been handed to the sink
+  void finish();  // returns when every row has been handed to the sink
 
  private:
   using Item = std::variant<RequestRecord, ClientSecond>;
@@ -31,10 +32,10 @@ class RowWriter {
   void write_all();
 
   RowSink& rows_;
-  std::vector<Item> kept_;     // of the client's thread
+  std::vector<Item> kept_;  // of the client's thread
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::vector<Item> queue_;    // under mutex_
+  std::vector<Item> queue_;  // under mutex_
   std::jthread thread_;
 };
 

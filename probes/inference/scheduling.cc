@@ -21,7 +21,7 @@ constexpr int kNice = -15;
 
 Priority::Priority() : policy_(sched_getscheduler(0)), nice_(getpriority(PRIO_PROCESS, 0)) {
   sched_getparam(0, &parameters_);
-  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);   // timers on the nanosecond, not within 50 us of it
+  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // timers on the nanosecond, not within 50 us of it
   sched_param wanted{};
   wanted.sched_priority = sched_get_priority_min(SCHED_FIFO);
   if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &wanted) == 0) {
@@ -29,7 +29,7 @@ Priority::Priority() : policy_(sched_getscheduler(0)), nice_(getpriority(PRIO_PR
     return;
   }
   const std::string why = std::strerror(errno);
-  if (setpriority(PRIO_PROCESS, 0, kNice) == 0) {   // of this thread, on Linux
+  if (setpriority(PRIO_PROCESS, 0, kNice) == 0) {  // of this thread, on Linux
     description_ = format("nice %d (SCHED_FIFO: %s)", kNice, why.c_str());
     return;
   }
@@ -49,15 +49,18 @@ ShareMeter::Sample ShareMeter::sample() {
   const std::int64_t wall = monotonic_ns(), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   const HostTicks ticks = host_ticks();
   Sample sample;
-  if (wall > wall_ns_) sample.cpu = static_cast<double>(cpu - cpu_ns_) / static_cast<double>(wall - wall_ns_);
-  if (ticks.total > ticks_.total) sample.steal = (ticks.steal - ticks_.steal) / (ticks.total - ticks_.total);
+  if (wall > wall_ns_)
+    sample.cpu = static_cast<double>(cpu - cpu_ns_) / static_cast<double>(wall - wall_ns_);
+  if (ticks.total > ticks_.total)
+    sample.steal = (ticks.steal - ticks_.steal) / (ticks.total - ticks_.total);
   wall_ns_ = wall;
   cpu_ns_ = cpu;
   ticks_ = ticks;
   return sample;
 }
 
-// proc(5): "cpu user nice system idle iowait irq softirq steal guest guest_nice"; guest is part of user.
+// proc(5): "cpu user nice system idle iowait irq softirq steal guest guest_nice"; guest is part of
+// user.
 ShareMeter::HostTicks ShareMeter::host_ticks() {
   std::ifstream file("/proc/stat");
   std::string line;

@@ -8,15 +8,16 @@
 
 namespace mixproof::inference {
 
-// Puts the calling thread ahead of busy loops for as long as it lives: SCHED_FIFO, else a better nice value, else
-// nothing. A late client is an invalid measurement, so it must not queue behind what it measures.
+// Puts the calling thread ahead of busy loops for as long as it lives: SCHED_FIFO, else a better
+// nice value, else nothing. A late client is an invalid measurement, so it must not queue behind
+// what it measures.
 class Priority {
  public:
   Priority();
   ~Priority();
   Priority(const Priority&) = delete;
   Priority& operator=(const Priority&) = delete;
-  const std::string& description() const { return description_; }   // what it got
+  const std::string& description() const { return description_; }  // what it got
 
  private:
   int policy_ = 0, nice_ = 0;
@@ -28,8 +29,8 @@ class Priority {
 class ShareMeter {
  public:
   struct Sample {
-    double cpu = 0;     // of one core, by the calling thread
-    double steal = 0;   // of all processor time of this machine, taken by its hypervisor
+    double cpu = 0;    // of one core, by the calling thread
+    double steal = 0;  // of all processor time of this machine, taken by its hypervisor
   };
   ShareMeter();
   Sample sample();

@@ -16,19 +16,21 @@ namespace mixproof::inference {
 namespace {
 
 bool is_our_limit(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == EADDRNOTAVAIL ||
-         error == EAGAIN;
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
+         error == EADDRNOTAVAIL || error == EAGAIN;
 }
 
 }  // namespace
 
 Connecting start_connect(const Endpoint& endpoint) {
-  Fd fd(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  Fd fd(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                 IPPROTO_TCP));
   if (!fd) return {Fd{}, errno, is_our_limit(errno)};
   const int on = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   const int stamps = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
-  setsockopt(fd.get(), SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof(stamps));   // without it `lag` is not recorded
+  setsockopt(fd.get(), SOL_SOCKET, SO_TIMESTAMPING, &stamps,
+             sizeof(stamps));  // without it `lag` is not recorded
   const auto* address = reinterpret_cast<const sockaddr*>(&endpoint.address);
   if (::connect(fd.get(), address, endpoint.address_size) != 0 && errno != EINPROGRESS)
     return {Fd{}, errno, is_our_limit(errno)};
@@ -58,11 +60,13 @@ Received receive(int fd, std::span<char> buffer) {
     received.error = errno;
     return received;
   }
-  for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr; item = CMSG_NXTHDR(&message, item)) {
+  for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr;
+       item = CMSG_NXTHDR(&message, item)) {
     if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_TIMESTAMPING) continue;
     scm_timestamping stamps{};
     std::memcpy(&stamps, CMSG_DATA(item), sizeof(stamps));
-    if (stamps.ts[0].tv_sec != 0) received.kernel_realtime_ns = stamps.ts[0].tv_sec * kSecond + stamps.ts[0].tv_nsec;
+    if (stamps.ts[0].tv_sec != 0)
+      received.kernel_realtime_ns = stamps.ts[0].tv_sec * kSecond + stamps.ts[0].tv_nsec;
   }
   return received;
 }

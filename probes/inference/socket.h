@@ -21,18 +21,19 @@ using Fd = Handle<FdTraits>;
 
 struct Connecting {
   Fd fd;
-  int error = 0;          // errno, when there is no fd
-  bool our_limit = false; // no descriptor, port or memory left here: says nothing about the server
+  int error = 0;           // errno, when there is no fd
+  bool our_limit = false;  // no descriptor, port or memory left here: says nothing about the server
 };
 
 // Begins to connect; the socket is writable once the outcome is known (connect_error).
 Connecting start_connect(const Endpoint& endpoint);
-int connect_error(int fd);   // 0: connected
+int connect_error(int fd);  // 0: connected
 
 struct Received {
-  std::int64_t bytes = 0;                       // 0: end of file; -1: see error
+  std::int64_t bytes = 0;  // 0: end of file; -1: see error
   int error = 0;
-  std::optional<std::int64_t> kernel_realtime_ns;   // of the newest bytes of this read, CLOCK_REALTIME
+  std::optional<std::int64_t>
+      kernel_realtime_ns;  // of the newest bytes of this read, CLOCK_REALTIME
 };
 
 Received receive(int fd, std::span<char> buffer);

@@ -54,7 +54,7 @@ void SseParser::line(std::string_view text, SseHandler& handler) {
     first_line_ = false;
     if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
   }
-  if (text.empty()) {   // the end of an event; one without data is no event
+  if (text.empty()) {  // the end of an event; one without data is no event
     if (has_data_) handler.event(type_, data_);
     data_.clear();
     type_.clear();

@@ -1,6 +1,8 @@
-// Speed and accuracy of the inference client against the null server, whose tokens carry their time of sending.
+// Speed and accuracy of the inference client against the null server, whose tokens carry their time
+// of sending.
 //   bench_inference_client [RATE_PER_S] [SECONDS] [TOKENS] [URL]
-// Without a URL it starts a null server (TTFT 20 ms, 10 ms apart) on the last processor and runs on the first one.
+// Without a URL it starts a null server (TTFT 20 ms, 10 ms apart) on the last processor and runs on
+// the first one.
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -33,7 +35,8 @@ void pin(unsigned cpu) {
 
 class Collector final : public ClientEvents {
  public:
-  Collector(const Schedule& schedule, RequestWriter& writer) : schedule_(schedule), writer_(writer) {}
+  Collector(const Schedule& schedule, RequestWriter& writer)
+      : schedule_(schedule), writer_(writer) {}
   std::vector<std::int64_t> lateness, ttft, lag, receive_error;
   std::map<Outcome, int> outcomes;
   std::int64_t reconnects = 0;
@@ -50,7 +53,7 @@ class Collector final : public ClientEvents {
     if (record.lag) lag.push_back(*record.lag);
   }
   void token(const RequestRecord&, std::int64_t at, std::string_view text) override {
-    std::int64_t sent = 0;   // 0 from a server that does not stamp
+    std::int64_t sent = 0;  // 0 from a server that does not stamp
     for (const char c : text)
       if (c >= '0' && c <= '9') sent = sent * 10 + (c - '0');
     receive_error.push_back(at - sent);
@@ -64,21 +67,26 @@ class Collector final : public ClientEvents {
 void print(const char* name, std::vector<std::int64_t>& values) {
   if (values.empty()) return;
   std::sort(values.begin(), values.end());
-  const auto at = [&](double p) {   // smallest x with at least ceil(p n) samples <= x
+  const auto at = [&](double p) {  // smallest x with at least ceil(p n) samples <= x
     const auto rank = static_cast<std::size_t>(p * static_cast<double>(values.size()));
     return static_cast<double>(values[std::min(rank, values.size() - 1)]) / 1e3;
   };
-  std::printf("%-16s p50 %10.1f  p99 %10.1f  p99.9 %10.1f us  (n %zu)\n", name, at(0.5), at(0.99), at(0.999), values.size());
+  std::printf("%-16s p50 %10.1f  p99 %10.1f  p99.9 %10.1f us  (n %zu)\n", name, at(0.5), at(0.99),
+              at(0.999), values.size());
 }
 
-Status measure(double rate_per_s, double seconds, std::int64_t tokens, const std::string& url, bool stamped) {
+Status measure(double rate_per_s, double seconds, std::int64_t tokens, const std::string& url,
+               bool stamped) {
   const Endpoint endpoint = TRY(resolve_endpoint(url));
-  const std::vector<SchedulePhase> phases = {{"bench", 0, static_cast<std::int64_t>(seconds * 1e9)}};
+  const std::vector<SchedulePhase> phases = {
+      {"bench", 0, static_cast<std::int64_t>(seconds * 1e9)}};
   const std::int64_t before_draw = monotonic_ns();
   const Schedule schedule = TRY(draw_schedule({"poisson", rate_per_s}, phases, 1, 16));
-  std::printf("schedule of %zu drawn in %.1f ms\n", schedule.arrivals.size(), 1e-6 * static_cast<double>(monotonic_ns() - before_draw));
+  std::printf("schedule of %zu drawn in %.1f ms\n", schedule.arrivals.size(),
+              1e-6 * static_cast<double>(monotonic_ns() - before_draw));
   RequestWriter writer(endpoint, {.model = "mixproof", .answer_tokens = tokens});
-  auto client = TRY(Client::create(endpoint, {.connections = 64, .max_in_flight = 20'000, .forced_tokens = tokens}));
+  auto client = TRY(Client::create(
+      endpoint, {.connections = 64, .max_in_flight = 20'000, .forced_tokens = tokens}));
   TRY(client->open_pool(monotonic_ns() + 5 * kSecond, {}));
   Collector collector(schedule, writer);
   std::vector<Send> sends;
@@ -87,16 +95,20 @@ Status measure(double rate_per_s, double seconds, std::int64_t tokens, const std
     sends.push_back({static_cast<std::int64_t>(i), begin + schedule.arrivals[i].at_ns});
   const Priority priority;
   const std::int64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-  TRY(client->run(sends, begin + phases[0].end_ns, {60 * kSecond, 60 * kSecond, 60 * kSecond}, {}, collector));
+  TRY(client->run(sends, begin + phases[0].end_ns, {60 * kSecond, 60 * kSecond, 60 * kSecond}, {},
+                  collector));
   const double cpu_us = 1e-3 * static_cast<double>(clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu);
   const double wall_s = 1e-9 * static_cast<double>(monotonic_ns() - begin);
   const auto events = static_cast<double>(collector.receive_error.size());
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  std::printf("%s; %.0f requests/s, %.0f token events/s, %.2f us CPU an event, core %.0f %%, peak memory %ld MB\n",
-              priority.description().c_str(), static_cast<double>(sends.size()) / wall_s, events / wall_s, cpu_us / events,
-              1e-4 * cpu_us / wall_s, usage.ru_maxrss / 1024);
-  for (const auto& [outcome, count] : collector.outcomes) std::printf("%s %d  ", outcome_name(outcome).data(), count);
+  std::printf(
+      "%s; %.0f requests/s, %.0f token events/s, %.2f us CPU an event, core %.0f %%, peak memory "
+      "%ld MB\n",
+      priority.description().c_str(), static_cast<double>(sends.size()) / wall_s, events / wall_s,
+      cpu_us / events, 1e-4 * cpu_us / wall_s, usage.ru_maxrss / 1024);
+  for (const auto& [outcome, count] : collector.outcomes)
+    std::printf("%s %d  ", outcome_name(outcome).data(), count);
   std::printf("reconnects %lld\n", static_cast<long long>(collector.reconnects));
   print("send lateness", collector.lateness);
   if (stamped) print("receive error", collector.receive_error);

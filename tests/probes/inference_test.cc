@@ -44,8 +44,12 @@ class Rows final : public RowSink {
 
 // A load with two phases that touch and one apart.
 struct Load {
-  explicit Load(const std::string& url, const Json& changes = Json::object(), std::uint64_t seed = 5) {
-    Json params = {{"url", url}, {"arrivals", {{"poisson", {{"rate_per_s", 60}}}}}, {"answer_tokens", 6}, {"connections", 2}};
+  explicit Load(const std::string& url, const Json& changes = Json::object(),
+                std::uint64_t seed = 5) {
+    Json params = {{"url", url},
+                   {"arrivals", {{"poisson", {{"rate_per_s", 60}}}}},
+                   {"answer_tokens", 6},
+                   {"connections", 2}};
     params.update(changes);
     const Status status = read_params(params, probe->params());
     EXPECT_TRUE(status.ok()) << (status.ok() ? "" : status.error().message);
@@ -74,7 +78,7 @@ TEST(Inference, RecordsEveryRequestOnceAndDrains) {
   RunningNullServer server(5, 4);
   Load load(server.url());
   ASSERT_TRUE(load.prepare().ok());
-  EXPECT_EQ(server.counts.requests, 2);   // warm-up, not recorded
+  EXPECT_EQ(server.counts.requests, 2);  // warm-up, not recorded
   ASSERT_TRUE(load.run().ok());
   const auto requests = load.rows.of("request");
   EXPECT_EQ(requests.size(), load.context.info["arrivals"]["scheduled"].get<std::size_t>());
@@ -86,7 +90,8 @@ TEST(Inference, RecordsEveryRequestOnceAndDrains) {
     EXPECT_EQ(row["outcome"], "OK") << row;
     EXPECT_EQ(row["tokens"], 6);
     EXPECT_EQ(row["events"], 6);
-    EXPECT_GE(row["first"].get<std::int64_t>() - row["sched"].get<std::int64_t>(), 5 * kMillisecond);
+    EXPECT_GE(row["first"].get<std::int64_t>() - row["sched"].get<std::int64_t>(),
+              5 * kMillisecond);
     bool in_a_phase = false;
     for (const PhaseSpan& phase : load.context.phases)
       in_a_phase = in_a_phase || (row["sched"] >= phase.begin_ns && row["sched"] < phase.end_ns);
@@ -113,12 +118,14 @@ TEST(Inference, TheScheduleFollowsFromTheSeedAlone) {
 
 TEST(Inference, DoesNotStartAgainstAServerThatDoesNotAnswerProperly) {
   RunningNullServer server;
-  const std::map<std::string, std::string> wrong = {{"http503", "HTTP_ERROR"}, {"short", "SHORT"}, {"html", "MALFORMED"}};
+  const std::map<std::string, std::string> wrong = {
+      {"http503", "HTTP_ERROR"}, {"short", "SHORT"}, {"html", "MALFORMED"}};
   for (const auto& [model, outcome] : wrong) {
     Load load(server.url(), {{"model", model}});
     const Status status = load.prepare();
     ASSERT_FALSE(status.ok()) << model;
-    EXPECT_NE(status.error().message.find(server.url()), std::string::npos) << status.error().message;
+    EXPECT_NE(status.error().message.find(server.url()), std::string::npos)
+        << status.error().message;
     EXPECT_NE(status.error().message.find(outcome), std::string::npos) << status.error().message;
   }
   Load nowhere("");
@@ -143,7 +150,8 @@ TEST(Inference, StopsWithinASecondAndLeavesOutWhatIsInFlight) {
   EXPECT_LT(monotonic_ns() - begin, 250 * kMillisecond + kSecond);
   EXPECT_TRUE(load.rows.of("request").empty());
   ASSERT_EQ(load.rows.of("note").size(), 1u);
-  EXPECT_NE(load.rows.of("note")[0]["message"].get<std::string>().find("in flight"), std::string::npos);
+  EXPECT_NE(load.rows.of("note")[0]["message"].get<std::string>().find("in flight"),
+            std::string::npos);
   EXPECT_TRUE(load.probe->check(load.context).ok());
 }
 
@@ -177,7 +185,8 @@ TEST(Inference, SaysWhenSomethingBuffersTheStream) {
   ASSERT_TRUE(load.prepare().ok());
   ASSERT_TRUE(load.run().ok());
   ASSERT_EQ(load.rows.of("note").size(), 1u);
-  EXPECT_NE(load.rows.of("note")[0]["message"].get<std::string>().find("buffers"), std::string::npos);
+  EXPECT_NE(load.rows.of("note")[0]["message"].get<std::string>().find("buffers"),
+            std::string::npos);
 }
 
 TEST(Inference, RefusesPhasesItsScheduleWasNotDrawnFor) {
@@ -202,7 +211,7 @@ TEST(RowWriter, HandsOnEveryRowInOrder) {
   const auto requests = rows.of("request");
   ASSERT_EQ(requests.size(), 1000u);
   for (std::size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(requests[i]["i"], i);
-  EXPECT_FALSE(requests[0].contains("lag"));   // not measured is not zero
+  EXPECT_FALSE(requests[0].contains("lag"));  // not measured is not zero
 }
 
 }  // namespace

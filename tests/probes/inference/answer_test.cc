@@ -8,7 +8,8 @@ namespace {
 using Event = Answer::Event;
 
 std::string delta(const std::string& members, const std::string& finish = "null") {
-  return R"({"id":"x","choices":[{"finish_reason":)" + finish + R"(,"index":0,"delta":{)" + members + "}}]}";
+  return R"({"id":"x","choices":[{"finish_reason":)" + finish + R"(,"index":0,"delta":{)" +
+         members + "}}]}";
 }
 
 TEST(Answer, OnlyNonEmptyTextIsAToken) {
@@ -25,22 +26,29 @@ TEST(Answer, ReasoningToolArgumentsAndCompletionTextAreTokens) {
   Answer answer;
   EXPECT_EQ(answer.take("", delta(R"("reasoning_content":"hm")")), Event::kToken);
   EXPECT_EQ(answer.take("", delta(R"("reasoning":"hm")")), Event::kToken);
-  EXPECT_EQ(answer.take("", delta(R"("tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}])")), Event::kOther);
-  EXPECT_EQ(answer.take("", delta(R"("tool_calls":[{"index":0,"function":{"arguments":"{}"}}])")), Event::kToken);
+  EXPECT_EQ(answer.take(
+                "", delta(R"("tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}])")),
+            Event::kOther);
+  EXPECT_EQ(answer.take("", delta(R"("tool_calls":[{"index":0,"function":{"arguments":"{}"}}])")),
+            Event::kToken);
   EXPECT_EQ(answer.take("", R"({"choices":[{"index":0,"text":"word"}]})"), Event::kToken);
-  EXPECT_EQ(answer.take("", R"({"content":"not where tokens are","choices":[{"index":0,"logprobs":{"content":"x"}}]})"),
+  EXPECT_EQ(answer.take(
+                "", R"({"content":"not here","choices":[{"index":0,"logprobs":{"content":"x"}}]})"),
             Event::kOther);
 }
 
 TEST(Answer, UsageMayComeAloneWithTheLastChoiceOnEveryChunkOrNever) {
   Answer alone;
   EXPECT_EQ(alone.completion_tokens(), -1);
-  alone.take("", R"({"choices":[],"usage":{"completion_tokens":4,"prompt_tokens":9,"prompt_tokens_details":{"cached_tokens":8}}})");
+  alone.take("", R"({"choices":[],"usage":{"completion_tokens":4,"prompt_tokens":9,)"
+                 R"("prompt_tokens_details":{"cached_tokens":8}}})");
   EXPECT_EQ(alone.completion_tokens(), 4);
   EXPECT_EQ(alone.cached_tokens(), 8);
   Answer every;
-  every.take("", R"({"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"completion_tokens":1}})");
-  every.take("", R"({"choices":[{"index":0,"delta":{"content":"b"}}],"usage":{"completion_tokens":2}})");
+  every.take(
+      "", R"({"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"completion_tokens":1}})");
+  every.take(
+      "", R"({"choices":[{"index":0,"delta":{"content":"b"}}],"usage":{"completion_tokens":2}})");
   EXPECT_EQ(every.completion_tokens(), 2);
   Answer null_usage;
   null_usage.take("", R"({"choices":[{"index":0,"delta":{"content":"a"}}],"usage":null})");
@@ -50,7 +58,9 @@ TEST(Answer, UsageMayComeAloneWithTheLastChoiceOnEveryChunkOrNever) {
 TEST(Answer, IsFinishedWhenEveryChoiceThatAppearedIs) {
   Answer answer;
   EXPECT_FALSE(answer.finished());
-  answer.take("", R"({"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"a"}}]})");
+  answer.take(
+      "",
+      R"({"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"a"}}]})");
   answer.take("", R"({"choices":[{"finish_reason":"stop","index":1,"delta":{}}]})");
   EXPECT_FALSE(answer.finished());
   answer.take("", R"({"choices":[{"finish_reason":"length","index":0,"delta":{}}]})");

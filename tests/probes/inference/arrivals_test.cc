@@ -12,10 +12,12 @@
 namespace mixproof::inference {
 namespace {
 
-const std::vector<SchedulePhase> kPhases = {
-    {"baseline", 0, 25 * kSecond}, {"contention", 25 * kSecond, 50 * kSecond}, {"after", 60 * kSecond, 70 * kSecond}};
+const std::vector<SchedulePhase> kPhases = {{"baseline", 0, 25 * kSecond},
+                                            {"contention", 25 * kSecond, 50 * kSecond},
+                                            {"after", 60 * kSecond, 70 * kSecond}};
 
-Schedule draw(const ArrivalProcess& process, std::uint64_t seed = 1, std::vector<SchedulePhase> phases = kPhases) {
+Schedule draw(const ArrivalProcess& process, std::uint64_t seed = 1,
+              std::vector<SchedulePhase> phases = kPhases) {
   return *draw_schedule(process, phases, seed, 16);
 }
 
@@ -28,13 +30,16 @@ TEST(Arrivals, OneSeedGivesOneScheduleAndAnotherGivesAnother) {
   EXPECT_NE(draw(process).hash, draw_schedule(process, kPhases, 1, 17)->hash);
 }
 
-TEST(Arrivals, TheHashIsTheSameOnEveryMachine) {   // a change here breaks the comparison of reports of two builds
+TEST(Arrivals, TheHashIsTheSameOnEveryMachine) {  // a change here breaks the comparison of reports
+                                                  // of two builds
   const Schedule schedule = draw({"constant", 1}, 1, {{"p", 0, 3 * kSecond}});
   EXPECT_EQ(schedule.arrivals[0].at_ns, 500'000'000);
   EXPECT_EQ(schedule.hash, "ce87832c26c05831400f41a0d979cd9f3b4eb4424cfc5bea638ba8f0d9048ab8");
-  EXPECT_EQ(prompt_text(schedule, schedule.arrivals[0]), 
-            "cf9d2085 bone bank bath dawn coal away dawn base band bear food exit boat cook ball fact");
-  EXPECT_EQ(draw({"poisson", 6}).hash, "c1e349ee9af23fa79cf4e53325fe834086c5ab58882e7f121abcc9926859a01a");
+  EXPECT_EQ(
+      prompt_text(schedule, schedule.arrivals[0]),
+      "cf9d2085 bone bank bath dawn coal away dawn base band bear food exit boat cook ball fact");
+  EXPECT_EQ(draw({"poisson", 6}).hash,
+            "c1e349ee9af23fa79cf4e53325fe834086c5ab58882e7f121abcc9926859a01a");
 }
 
 TEST(Arrivals, StayWithinTheirPhasesInOrder) {
@@ -52,10 +57,12 @@ TEST(Arrivals, StayWithinTheirPhasesInOrder) {
 }
 
 TEST(Arrivals, AConstantRateTicksThroughBoundaries) {
-  const Schedule schedule = draw({"constant", 3}, 1, {{"a", 0, 1'100'000'000}, {"b", 1'100'000'000, 10 * kSecond}});
+  const Schedule schedule =
+      draw({"constant", 3}, 1, {{"a", 0, 1'100'000'000}, {"b", 1'100'000'000, 10 * kSecond}});
   ASSERT_EQ(schedule.arrivals.size(), 30u);
   for (std::size_t i = 1; i < schedule.arrivals.size(); ++i)
-    EXPECT_NEAR(static_cast<double>(schedule.arrivals[i].at_ns - schedule.arrivals[i - 1].at_ns), 1e9 / 3, 1.0);
+    EXPECT_NEAR(static_cast<double>(schedule.arrivals[i].at_ns - schedule.arrivals[i - 1].at_ns),
+                1e9 / 3, 1.0);
 }
 
 TEST(Arrivals, PoissonGapsHaveTheirRateAndTheirDistribution) {
@@ -65,13 +72,15 @@ TEST(Arrivals, PoissonGapsHaveTheirRateAndTheirDistribution) {
   EXPECT_NEAR(n, 20'000, 5 * std::sqrt(20'000));
   std::vector<double> gaps;
   for (std::size_t i = 1; i < schedule.arrivals.size(); ++i)
-    gaps.push_back(1e-9 * static_cast<double>(schedule.arrivals[i].at_ns - schedule.arrivals[i - 1].at_ns));
+    gaps.push_back(
+        1e-9 * static_cast<double>(schedule.arrivals[i].at_ns - schedule.arrivals[i - 1].at_ns));
   std::sort(gaps.begin(), gaps.end());
-  double distance = 0;   // Kolmogorov-Smirnov
+  double distance = 0;  // Kolmogorov-Smirnov
   for (std::size_t i = 0; i < gaps.size(); ++i)
-    distance = std::max(distance, std::abs(1 - std::exp(-rate * gaps[i]) - static_cast<double>(i) / n));
+    distance =
+        std::max(distance, std::abs(1 - std::exp(-rate * gaps[i]) - static_cast<double>(i) / n));
   EXPECT_LT(distance, 1.95 / std::sqrt(n));   // alpha 0.001
-  std::map<std::int64_t, double> per_second;   // dispersion: variance over mean of counts is 1
+  std::map<std::int64_t, double> per_second;  // dispersion: variance over mean of counts is 1
   for (std::int64_t s = 0; s < 400; ++s) per_second[s] = 0;
   for (const Arrival& arrival : schedule.arrivals) per_second[arrival.at_ns / kSecond] += 1;
   double variance = 0;
@@ -83,7 +92,8 @@ TEST(Arrivals, AddingAPhaseDoesNotShiftTheOthers) {
   const Schedule all = draw({"poisson", 6});
   const Schedule two = draw({"poisson", 6}, 1, {kPhases[0], kPhases[1]});
   ASSERT_LT(two.arrivals.size(), all.arrivals.size());
-  for (std::size_t i = 0; i < two.arrivals.size(); ++i) EXPECT_EQ(two.arrivals[i].at_ns, all.arrivals[i].at_ns);
+  for (std::size_t i = 0; i < two.arrivals.size(); ++i)
+    EXPECT_EQ(two.arrivals[i].at_ns, all.arrivals[i].at_ns);
 }
 
 TEST(Arrivals, PromptsHaveOneLengthTheSameWordsInEveryPhaseAndAFreshSalt) {

@@ -17,16 +17,18 @@ constexpr std::int64_t kTokens = 6;
 
 class Collector final : public ClientEvents {
  public:
-  Collector(const Endpoint& endpoint, std::string model) : endpoint_(endpoint), model_(std::move(model)) {}
+  Collector(const Endpoint& endpoint, std::string model)
+      : endpoint_(endpoint), model_(std::move(model)) {}
 
-  std::map<std::int64_t, std::string> models;   // by request, instead of the common one
+  std::map<std::int64_t, std::string> models;  // by request, instead of the common one
   std::vector<RequestRecord> records;
-  std::vector<std::int64_t> receive_errors;     // our stamp minus the server's, of every token
+  std::vector<std::int64_t> receive_errors;  // our stamp minus the server's, of every token
   std::int64_t seconds = 0, dropped = 0;
 
   std::string_view request(std::int64_t i) override {
     const auto own = models.find(i);
-    RequestWriter writer(endpoint_, {.model = own == models.end() ? model_ : own->second, .answer_tokens = kTokens});
+    RequestWriter writer(
+        endpoint_, {.model = own == models.end() ? model_ : own->second, .answer_tokens = kTokens});
     text_ = writer.write("0000 able");
     return text_;
   }
@@ -51,8 +53,8 @@ struct Setting {
 };
 
 // Sends `count` requests `spacing_ns` apart, the first one now, and waits for them.
-void ask(const std::string& url, Collector& collector, int count, std::int64_t spacing_ns, const Endpoint& endpoint,
-         const Setting& setting = {}) {
+void ask(const std::string& url, Collector& collector, int count, std::int64_t spacing_ns,
+         const Endpoint& endpoint, const Setting& setting = {}) {
   auto client = Client::create(endpoint, setting.options).value();
   if (setting.open_pool) {
     ASSERT_TRUE(client->open_pool(monotonic_ns() + kSecond, {}).ok()) << url;
@@ -66,7 +68,8 @@ void ask(const std::string& url, Collector& collector, int count, std::int64_t s
   EXPECT_EQ(collector.records.size(), static_cast<std::size_t>(count));
 }
 
-RequestRecord ask_one(const RunningNullServer& server, const std::string& model, const Setting& setting = {}) {
+RequestRecord ask_one(const RunningNullServer& server, const std::string& model,
+                      const Setting& setting = {}) {
   const Endpoint endpoint = *resolve_endpoint(server.url());
   Collector collector(endpoint, model);
   ask(server.url(), collector, 1, 0, endpoint, setting);
@@ -88,7 +91,7 @@ TEST(Client, PlainAnswersAreOkAndEveryTokenIsAnEvent) {
   EXPECT_LE(record.sched, record.send);
   EXPECT_LE(record.send, record.sent);
   EXPECT_LE(record.sent, record.head);
-  EXPECT_LT(record.head, record.first);   // the role chunk came with the head
+  EXPECT_LT(record.head, record.first);  // the role chunk came with the head
   EXPECT_LT(record.first, record.last);
   EXPECT_LE(record.last, record.end);
   EXPECT_GE(record.first - record.sent, 2 * kMillisecond);
@@ -112,9 +115,10 @@ TEST(Client, OtherCompleteAnswersAreOkToo) {
 TEST(Client, EveryMisbehaviourHasItsClass) {
   RunningNullServer server;
   const std::pair<const char*, Outcome> cases[] = {
-      {"cut", Outcome::kTruncated},       {"error", Outcome::kStreamError}, {"http503", Outcome::kHttpError},
-      {"close", Outcome::kTruncated},     {"empty", Outcome::kEmpty},       {"html", Outcome::kMalformed},
-      {"short", Outcome::kShort},         {"garbage", Outcome::kMalformed},
+      {"cut", Outcome::kTruncated},        {"error", Outcome::kStreamError},
+      {"http503", Outcome::kHttpError},    {"close", Outcome::kTruncated},
+      {"empty", Outcome::kEmpty},          {"html", Outcome::kMalformed},
+      {"short", Outcome::kShort},          {"garbage", Outcome::kMalformed},
       {"unfinished", Outcome::kTruncated},
   };
   for (const auto& [model, outcome] : cases) {
@@ -122,7 +126,8 @@ TEST(Client, EveryMisbehaviourHasItsClass) {
     expect(ask_one(server, model), outcome);
   }
   EXPECT_EQ(ask_one(server, "http503").detail,
-            "503 Service Unavailable, retry after 1: {\"error\":{\"message\":\"loading model\",\"code\":503}}");
+            "503 Service Unavailable, retry after 1: {\"error\":{\"message\":\"loading "
+            "model\",\"code\":503}}");
 }
 
 TEST(Client, EachDeadlineHasItsClass) {
@@ -209,7 +214,7 @@ TEST(Client, KeepsConnectionsAndOpensMoreWhenItNeedsThem) {
   for (const RequestRecord& record : apart.records) expect(record, Outcome::kOk);
   const std::int64_t opened = server.counts.connections;
   EXPECT_GE(opened, 2);
-  EXPECT_LT(opened, 6);   // 2 unless the machine is busy
+  EXPECT_LT(opened, 6);  // 2 unless the machine is busy
   Collector together(endpoint, "mixproof");
   ask(server.url(), together, 6, 0, endpoint, setting);
   for (const RequestRecord& record : together.records) expect(record, Outcome::kOk);
@@ -228,7 +233,8 @@ TEST(Client, ReconnectsOnceWhenAReusedConnectionIsClosedBeforeTheFirstByte) {
     reconnects += record.reconnects;
   }
   EXPECT_EQ(reconnects, 2);
-  const RequestRecord never = ask_one(server, "close");   // the second try is closed as well: no third one
+  const RequestRecord never =
+      ask_one(server, "close");  // the second try is closed as well: no third one
   expect(never, Outcome::kTruncated);
   EXPECT_EQ(never.reconnects, 1);
 }
@@ -241,7 +247,8 @@ TEST(Client, AStalledServerShowsInEveryRequestThatWasDueMeanwhile) {
   Setting setting;
   setting.options.connections = 4;
   ask(server.url(), collector, 50, 10 * kMillisecond, endpoint, setting);
-  std::sort(collector.records.begin(), collector.records.end(), [](auto& a, auto& b) { return a.i < b.i; });
+  std::sort(collector.records.begin(), collector.records.end(),
+            [](auto& a, auto& b) { return a.i < b.i; });
   const std::int64_t frozen_at = collector.records[10].send;
   for (const RequestRecord& record : collector.records) {
     expect(record, Outcome::kOk);
@@ -263,7 +270,7 @@ TEST(Client, ItsStampsFollowThoseOfTheServer) {
   ASSERT_EQ(errors.size(), 20u * kTokens);
   std::sort(errors.begin(), errors.end());
   EXPECT_GT(errors.front(), 0);
-  EXPECT_LT(errors[errors.size() / 2], 20 * kMillisecond);   // 20 us on an idle machine
+  EXPECT_LT(errors[errors.size() / 2], 20 * kMillisecond);  // 20 us on an idle machine
 }
 
 TEST(Client, StopsAtOnceAndLeavesOutWhatWasInFlight) {
@@ -273,14 +280,16 @@ TEST(Client, StopsAtOnceAndLeavesOutWhatWasInFlight) {
   collector.models[0] = "mixproof";
   auto client = Client::create(endpoint, {.connections = 1}).value();
   const std::int64_t begin = monotonic_ns();
-  const std::vector<Send> sends = {{0, begin}, {1, begin + 50 * kMillisecond}, {2, begin + 20 * kSecond}};
+  const std::vector<Send> sends = {
+      {0, begin}, {1, begin + 50 * kMillisecond}, {2, begin + 20 * kSecond}};
   std::stop_source source;
   std::jthread stopper([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(150));
     source.request_stop();
   });
   const Result<RunEnd> end =
-      client->run(sends, begin + 20 * kSecond, {10 * kSecond, 10 * kSecond, 10 * kSecond}, source.get_token(), collector);
+      client->run(sends, begin + 20 * kSecond, {10 * kSecond, 10 * kSecond, 10 * kSecond},
+                  source.get_token(), collector);
   EXPECT_LT(monotonic_ns() - begin, kSecond);
   ASSERT_TRUE(end.ok());
   EXPECT_TRUE(end->stopped);

@@ -28,9 +28,10 @@ TEST(ClockOffset, AStepVoidsTheTurnAndIsCounted) {
 TEST(ClockOffset, SlewingAndAWideBracketAreNoStep) {
   ClockOffset offset;
   offset.take(1000, 10, 100);
-  offset.take(1000 + 400 * kMicrosecond, 10 + kSecond, 100);   // 0.4 per mille
+  offset.take(1000 + 400 * kMicrosecond, 10 + kSecond, 100);  // 0.4 per mille
   EXPECT_EQ(offset.steps(), 0);
-  offset.take(1000 + 500 * kMicrosecond, 20 + kSecond, 200 * kMicrosecond);   // preempted within the bracket
+  offset.take(1000 + 500 * kMicrosecond, 20 + kSecond,
+              200 * kMicrosecond);  // preempted within the bracket
   EXPECT_EQ(offset.steps(), 0);
 }
 

@@ -8,7 +8,8 @@ namespace mixproof::inference {
 namespace {
 
 NullAnswer answer_of(const std::string& model, std::int64_t tokens) {
-  const std::string body = R"({"model":")" + model + R"(","max_tokens":)" + std::to_string(tokens) + "}";
+  const std::string body =
+      R"({"model":")" + model + R"(","max_tokens":)" + std::to_string(tokens) + "}";
   NullAnswer answer;
   answer.start(*parse_null_request(body));
   return answer;
@@ -82,7 +83,7 @@ TEST(Exchange, OneByteReadsGiveTheSameRecord) {
 
 TEST(Exchange, ADoneWithoutTheEndOfTheBodyIsTruncated) {
   std::string bytes = whole("mixproof", 5);
-  bytes.resize(bytes.size() - 5);   // the last chunk
+  bytes.resize(bytes.size() - 5);  // the last chunk
   Exchange exchange;
   exchange.start(0, 0, 5, nullptr);
   EXPECT_FALSE(exchange.read(bytes, 1, std::nullopt));
@@ -93,7 +94,9 @@ TEST(Exchange, ADoneWithoutTheEndOfTheBodyIsTruncated) {
 TEST(Exchange, AnErrorObjectAsAWholeAnswerIsAStreamError) {
   Exchange exchange;
   exchange.start(0, 0, 5, nullptr);
-  EXPECT_TRUE(exchange.read(plain_response(200, "OK", "application/json", R"({"error":{"message":"bad"}})"), 1, std::nullopt));
+  EXPECT_TRUE(
+      exchange.read(plain_response(200, "OK", "application/json", R"({"error":{"message":"bad"}})"),
+                    1, std::nullopt));
   exchange.finish(Ending::kComplete, 1, "");
   EXPECT_EQ(exchange.record().outcome, Outcome::kStreamError);
   EXPECT_EQ(exchange.record().detail, "the server reports: bad");

@@ -10,12 +10,14 @@ namespace {
 // Feeds the bytes in pieces of `step` and returns the body.
 std::string feed(HttpResponse& response, const std::string& bytes, std::size_t step) {
   std::string body;
-  for (std::size_t at = 0; at < bytes.size(); at += step) EXPECT_TRUE(response.feed(bytes.substr(at, step), body));
+  for (std::size_t at = 0; at < bytes.size(); at += step)
+    EXPECT_TRUE(response.feed(bytes.substr(at, step), body));
   return body;
 }
 
 const std::string kChunked =
-    "HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
+    "HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream; charset=utf-8\r\nTransfer-Encoding: "
+    "chunked\r\n\r\n"
     "5\r\ndata:\r\n4;x=y\r\n a\n\n\r\n0\r\nTrailer: yes\r\nContent-Type: text/html\r\n\r\n";
 
 TEST(Http, ChunkedBodiesAreTheSameInAnySplit) {
@@ -25,13 +27,14 @@ TEST(Http, ChunkedBodiesAreTheSameInAnySplit) {
     EXPECT_TRUE(response.done());
     EXPECT_TRUE(response.reusable());
     EXPECT_EQ(response.status(), 200);
-    EXPECT_EQ(response.content_type(), "text/event-stream");   // a trailer does not replace it
+    EXPECT_EQ(response.content_type(), "text/event-stream");  // a trailer does not replace it
   }
 }
 
 TEST(Http, LengthAndKeepAliveDecideReuse) {
   HttpResponse keeps;
-  EXPECT_EQ(feed(keeps, "HTTP/1.1 503 Busy\r\nRetry-After: 2\r\nContent-Length: 2\r\n\r\nno", 4), "no");
+  EXPECT_EQ(feed(keeps, "HTTP/1.1 503 Busy\r\nRetry-After: 2\r\nContent-Length: 2\r\n\r\nno", 4),
+            "no");
   EXPECT_TRUE(keeps.reusable());
   EXPECT_EQ(keeps.status(), 503);
   EXPECT_EQ(keeps.reason(), "Busy");
@@ -55,7 +58,8 @@ TEST(Http, ABodyWithoutLengthEndsWithTheConnection) {
 }
 
 TEST(Http, ACutBodyIsNotComplete) {
-  for (const std::size_t kept : {std::size_t{0}, std::size_t{10}, kChunked.size() - 5, kChunked.size() - 60}) {
+  for (const std::size_t kept :
+       {std::size_t{0}, std::size_t{10}, kChunked.size() - 5, kChunked.size() - 60}) {
     HttpResponse response;
     feed(response, kChunked.substr(0, kept), 1000);
     EXPECT_FALSE(response.end_of_connection()) << kept;

@@ -6,7 +6,13 @@ namespace mixproof::inference {
 namespace {
 
 AnswerFacts good() {
-  return {.ending = Ending::kComplete, .status = 200, .done = true, .finished = true, .events = 8, .tokens = 8, .forced = 8};
+  return {.ending = Ending::kComplete,
+          .status = 200,
+          .done = true,
+          .finished = true,
+          .events = 8,
+          .tokens = 8,
+          .forced = 8};
 }
 
 template <typename Change>
@@ -36,22 +42,48 @@ TEST(Outcome, EveryEndingHasItsClass) {
 TEST(Outcome, ErrorsWinOverWhatFollowedThem) {
   EXPECT_EQ(with([](auto& f) { f.error = true; }), Outcome::kStreamError);
   EXPECT_EQ(with([](auto& f) { f.malformed = true; }), Outcome::kMalformed);
-  EXPECT_EQ(with([](auto& f) { f.status = 503; f.error = true; f.events = 0; }), Outcome::kHttpError);
-  EXPECT_EQ(with([](auto& f) { f.status = 503; f.ending = Ending::kTimeoutFirst; }), Outcome::kHttpError);
+  EXPECT_EQ(with([](auto& f) {
+              f.status = 503;
+              f.error = true;
+              f.events = 0;
+            }),
+            Outcome::kHttpError);
+  EXPECT_EQ(with([](auto& f) {
+              f.status = 503;
+              f.ending = Ending::kTimeoutFirst;
+            }),
+            Outcome::kHttpError);
   EXPECT_EQ(with([](auto& f) { f.status = 204; }), Outcome::kHttpError);
 }
 
 TEST(Outcome, FewerTokensThanForcedAreShort) {
   EXPECT_EQ(with([](auto& f) { f.tokens = 7; }), Outcome::kShort);
-  EXPECT_EQ(with([](auto& f) { f.tokens = 7; f.forced = 0; }), Outcome::kOk);
-  EXPECT_EQ(with([](auto& f) { f.tokens = 7; f.length_reached = true; }), Outcome::kShort);   // its own count says so
-  EXPECT_EQ(with([](auto& f) { f.tokens = 7; f.estimated = true; }), Outcome::kShort);
-  EXPECT_EQ(with([](auto& f) { f.tokens = 7; f.estimated = f.length_reached = true; }), Outcome::kOk);
+  EXPECT_EQ(with([](auto& f) {
+              f.tokens = 7;
+              f.forced = 0;
+            }),
+            Outcome::kOk);
+  EXPECT_EQ(with([](auto& f) {
+              f.tokens = 7;
+              f.length_reached = true;
+            }),
+            Outcome::kShort);  // its own count says so
+  EXPECT_EQ(with([](auto& f) {
+              f.tokens = 7;
+              f.estimated = true;
+            }),
+            Outcome::kShort);
+  EXPECT_EQ(with([](auto& f) {
+              f.tokens = 7;
+              f.estimated = f.length_reached = true;
+            }),
+            Outcome::kOk);
 }
 
 TEST(Outcome, WithoutATokenAnAnswerIsEmpty) {
   EXPECT_EQ(with([](auto& f) { f.events = f.tokens = 0; }), Outcome::kEmpty);
-  EXPECT_EQ(with([](auto& f) { f.events = 0; }), Outcome::kEmpty);   // counted tokens that nobody saw
+  EXPECT_EQ(with([](auto& f) { f.events = 0; }),
+            Outcome::kEmpty);  // counted tokens that nobody saw
 }
 
 TEST(Outcome, NamesAreDistinct) {

@@ -16,8 +16,9 @@ TEST(Endpoint, TakesBaseUrlsWithAndWithoutThePathOfTheApi) {
 }
 
 TEST(Endpoint, RefusesWhatItCannotReach) {
-  for (const char* url : {"", "127.0.0.1:80", "https://127.0.0.1", "http://", "http://127.0.0.1:0", "http://127.0.0.1:99999",
-                          "http://127.0.0.1:x", "http://[::1", "http://127.0.0.1/?a=b"}) {
+  for (const char* url :
+       {"", "127.0.0.1:80", "https://127.0.0.1", "http://", "http://127.0.0.1:0",
+        "http://127.0.0.1:99999", "http://127.0.0.1:x", "http://[::1", "http://127.0.0.1/?a=b"}) {
     const Result<Endpoint> endpoint = resolve_endpoint(url);
     ASSERT_FALSE(endpoint.ok()) << url;
     EXPECT_EQ(endpoint.error().code, Code::kInvalid) << url;
@@ -25,12 +26,14 @@ TEST(Endpoint, RefusesWhatItCannotReach) {
 }
 
 TEST(RequestWriter, WritesWhatTheApiWants) {
-  RequestWriter writer(*resolve_endpoint("http://127.0.0.1:8000"), {.model = "a \"b\"", .answer_tokens = 24});
+  RequestWriter writer(*resolve_endpoint("http://127.0.0.1:8000"),
+                       {.model = "a \"b\"", .answer_tokens = 24});
   const std::string text(writer.write("0123 able"));
   const std::size_t body_at = text.find("\r\n\r\n") + 4;
   const std::string body = text.substr(body_at);
   EXPECT_EQ(text.find("POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:8000\r\n"), 0u);
-  EXPECT_NE(text.find("Content-Length: " + std::to_string(body.size()) + "\r\n"), std::string::npos);
+  EXPECT_NE(text.find("Content-Length: " + std::to_string(body.size()) + "\r\n"),
+            std::string::npos);
   const auto json = nlohmann::json::parse(body);
   EXPECT_EQ(json["model"], "a \"b\"");
   EXPECT_EQ(json["messages"][0]["content"], "0123 able");
@@ -43,7 +46,8 @@ TEST(RequestWriter, WritesWhatTheApiWants) {
 }
 
 TEST(RequestWriter, LeavesTheServerFreeToStopWhenAsked) {
-  RequestWriter writer(*resolve_endpoint("http://127.0.0.1:8000"), {.model = "m", .answer_tokens = 1, .ignore_eos = false});
+  RequestWriter writer(*resolve_endpoint("http://127.0.0.1:8000"),
+                       {.model = "m", .answer_tokens = 1, .ignore_eos = false});
   EXPECT_EQ(std::string(writer.write("a")).find("ignore_eos"), std::string::npos);
 }
 

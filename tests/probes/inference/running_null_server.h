@@ -14,7 +14,8 @@ class RunningNullServer {
   explicit RunningNullServer(double ttft_ms = 2, double gap_ms = 1) {
     std::promise<int> listening;
     std::future<int> port = listening.get_future();
-    thread_ = std::jthread([this, ttft_ms, gap_ms, promise = std::move(listening)](const std::stop_token& stop) mutable {
+    thread_ = std::jthread([this, ttft_ms, gap_ms,
+                            promise = std::move(listening)](const std::stop_token& stop) mutable {
       NullServerOptions options;
       options.ttft_ms = ttft_ms;
       options.gap_ms = gap_ms;

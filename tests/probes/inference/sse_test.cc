@@ -11,7 +11,7 @@ namespace mixproof::inference {
 namespace {
 
 struct Collector final : SseHandler {
-  std::vector<std::string> events;   // "type|data"
+  std::vector<std::string> events;  // "type|data"
   int comments = 0;
   void event(std::string_view type, std::string_view data) override {
     events.push_back(std::string(type) + "|" + std::string(data));
@@ -51,24 +51,31 @@ TEST(Sse, CommentsAreCountedAndBelongToNoEvent) {
 }
 
 TEST(Sse, JoinsDataLinesAndIgnoresIdAndRetry) {
-  EXPECT_EQ(events_of("event: error\nid: 7\nretry: 10\nnonsense\ndata: {\ndata: }\n\n"), (Events{"error|{\n}"}));
+  EXPECT_EQ(events_of("event: error\nid: 7\nretry: 10\nnonsense\ndata: {\ndata: }\n\n"),
+            (Events{"error|{\n}"}));
   EXPECT_EQ(events_of("data\n\n"), (Events{"|"}));
 }
 
 TEST(Sse, AnEventWithoutDataOrWithoutItsEmptyLineIsNone) {
   EXPECT_TRUE(events_of("event: error\n\n").empty());
   EXPECT_TRUE(events_of("data: a\n").empty());
-  EXPECT_EQ(events_of("event: error\n\ndata: a\n\n"), (Events{"|a"}));   // the type does not leak into the next
+  EXPECT_EQ(events_of("event: error\n\ndata: a\n\n"),
+            (Events{"|a"}));  // the type does not leak into the next
 }
 
 TEST(Sse, SkipsOneByteOrderMarkAtTheStartOnly) {
-  EXPECT_EQ(events_of("\xEF\xBB\xBF" "data: a\n\n"), (Events{"|a"}));
-  EXPECT_TRUE(events_of("\n\xEF\xBB\xBF" "data: a\n\n").empty());
+  EXPECT_EQ(events_of("\xEF\xBB\xBF"
+                      "data: a\n\n"),
+            (Events{"|a"}));
+  EXPECT_TRUE(events_of("\n\xEF\xBB\xBF"
+                        "data: a\n\n")
+                  .empty());
 }
 
 TEST(Sse, AnySplitOfTheBytesGivesTheSameEvents) {
   const std::string bytes =
-      "\xEF\xBB\xBF: hello\r\n\r\ndata: {\"t\":\"a b \"}\r\n\r\ndata:{\"t\":\"\xE2\x82\xAC\"}\n\nevent: error\rid: 1\r"
+      "\xEF\xBB\xBF: hello\r\n\r\ndata: {\"t\":\"a b "
+      "\"}\r\n\r\ndata:{\"t\":\"\xE2\x82\xAC\"}\n\nevent: error\rid: 1\r"
       "data: x\rdata:\rdata: y\r\r:\ndata: [DONE]\n\n";
   const Collector whole = parse({bytes});
   ASSERT_EQ(whole.events.size(), 4u);
