@@ -24,6 +24,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFreezeWait{50};    // a member in uninterruptible sleep may not freeze; it is killed all the same
 constexpr milliseconds kRemoveWait{2000};
+// Version 2 lets no process into a group whose parent holds processes and passes a controller on. So that a group can
+// hold both processes and groups, as in version 1, its own processes sit in this leaf of it.
+constexpr const char* kLeaf = "/.self";
 constexpr int kCreateAttempts = 20;        // another process may take an empty parent away between our two steps
 
 // Files of cgroups are small and written in one call. Both return an errno, 0 when all went well.
@@ -227,7 +230,12 @@ Status cgroup_join(const std::string& group) {
   TRY(check_cgroup_name(group));
   const Hierarchies at = TRY(find_hierarchies());
   for (const std::string& root : at.roots()) {
-    const std::string file = root + "/" + group + "/cgroup.procs";
+    std::string path = root + "/" + group;
+    if (at.v2) {
+      path += kLeaf;
+      if (const int error = make_directory(path)) return system_error("create " + path, error);
+    }
+    const std::string file = path + "/cgroup.procs";
     if (const int error = write_text(file, "0")) return system_error("join " + file, error);
   }
   return ok();

@@ -3,7 +3,7 @@
 // kInvalid. Process ids are those of the reader's pid namespace; members that it cannot see are not listed.
 //
 // Version 1 is used through its cpuset and freezer hierarchies, version 2 when its cpuset controller is free (on a
-// hybrid machine version 1 holds it). Nothing is cached: mounts are looked up at every call.
+// hybrid machine version 1 holds it). There a group's own processes sit in its leaf ".self". Nothing is cached: mounts are looked up at every call.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace mixproof {
 // list is applied (the kernel refuses one that a child group exceeds). kUnavailable when no usable hierarchy is mounted.
 Status cgroup_create(const std::string& group, const std::string& cpus);
 
-// Moves the calling process. Safe between fork and exec in a single-threaded parent.
+// Moves the calling process into a group that exists; it never creates one. Safe between fork and exec in a single-threaded parent.
 Status cgroup_join(const std::string& group);
 
 std::vector<int> cgroup_members(const std::string& group);   // pids as seen from here, of the group and all below it

@@ -14,6 +14,7 @@ namespace mixproof {
 namespace {
 
 constexpr std::chrono::milliseconds kKillTime{5000};
+constexpr int kGroupTries = 3;
 
 // Remembers the first failure and lets the rest go on.
 class Steps {
@@ -51,6 +52,18 @@ void kill_inits(const Lab& lab, Steps& steps) {
   steps.done("end the fabric", end_init(lab.fabric_pid, lab.fabric_start, lab.name, kKillTime));
   for (const LabNode& node : lab.nodes)
     steps.done("end " + node.name, end_init(node.init_pid, node.init_start, lab.name, kKillTime));
+}
+
+// A process that was forked just before its maker was killed may still be on its way into the group. It either comes
+// in, and is killed by another try, or finds the group gone, and ends by itself.
+Status end_group(const std::string& group) {
+  Status removed = ok();
+  for (int i = 0; i < kGroupTries; ++i) {
+    TRY(cgroup_kill(group, kKillTime));
+    removed = cgroup_remove(group);
+    if (removed.ok()) break;
+  }
+  return removed;
 }
 
 bool is_present(const std::string& name) {
@@ -96,9 +109,8 @@ Status take_down(const std::string& name) {
   thaw_storage(dir);
   const Result<Lab> record = read_record(name);
   if (record.ok()) kill_inits(record.value(), steps);   // without a record the cgroup still names every process
-  steps.done("end what is left", cgroup_kill(lab_cgroup(name), kKillTime));
-  steps.done("storage", clear_storage(dir));
-  steps.done("cgroups", cgroup_remove(lab_cgroup(name)));
+  steps.done("end what is left", end_group(lab_cgroup(name)));
+  steps.done("storage", clear_storage(dir));   // from here on nobody of ours can mount anything
   if (steps.result().ok()) steps.done("directory", remove_directory(dir));
   const Status result = steps.result();
   return result.ok() ? result : Status(Error(result.error()).in("take down lab " + name));

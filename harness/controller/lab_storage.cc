@@ -24,7 +24,7 @@ constexpr unsigned long kThaw = _IOWR('X', 120, int);   // FITHAW; linux/fs.h, w
 constexpr auto kPause = std::chrono::milliseconds(5);
 
 Status allocate(const std::string& path, std::int64_t bytes) {
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   if (!fd) return system_error("create " + path);
   if (::fallocate(fd.get(), 0, 0, bytes) == 0) return ok();
   const int error = errno;
@@ -66,12 +66,15 @@ Status free_loops(const std::string& image) {
 }  // namespace
 
 Status make_storage(const Lab& lab, std::int64_t bytes, const std::string& tools_cgroup) {
+  if (::access("/dev/loop-control", F_OK) != 0)
+    return Error{Code::kUnavailable, "no loop devices here (/dev/loop-control): `modprobe loop` if this kernel has them"};
   const std::string image = lab_image(lab.dir), point = lab_shared(lab.dir);
   TRY(allocate(image, bytes));
   TRY(make_directories(point));
   // nodiscard keeps the file allocated; nothing is initialised lazily, or a kernel thread would write during a run.
   const std::string extended = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
   TRY(run_tool({{"mkfs.ext4", "-m", "0", "-F", "-q", "-E", extended, image}, "", tools_cgroup}));
+  TRY(allocate(image, bytes));   // mkfs zeroes its tables by punching holes, which a tmpfs leaves unallocated
   return run_tool({{"mount", "-t", "ext4", "-o", "loop", image, point}, "", tools_cgroup});
 }
 

@@ -156,7 +156,7 @@ TEST_F(LabSystem, InitsAreInTheCgroupsOfTheirNodesAndKeepNothingOfTheirMaker) {
   ASSERT_TRUE(lab.ok()) << lab.error().message;
   for (const LabNode& node : lab->nodes) {
     const std::string proc = "/proc/" + std::to_string(node.init_pid);
-    EXPECT_NE(text_of(proc + "/cgroup").find("/" + node.cgroup + "\n"), std::string::npos) << text_of(proc + "/cgroup");
+    EXPECT_NE(text_of(proc + "/cgroup").find("/" + node.cgroup), std::string::npos) << text_of(proc + "/cgroup");
     EXPECT_EQ(shell("ls " + proc + "/fd").text, "0\n1\n2\n");
     EXPECT_NE(::getsid(node.init_pid), ::getsid(0));
     EXPECT_NE(shell("ps -o ppid= -p " + std::to_string(node.init_pid)).text, std::to_string(::getpid()) + "\n");
