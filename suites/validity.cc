@@ -56,7 +56,8 @@ struct ProblemFinder {
         add("process_exit", exit.what + " on " + exit.node + " ended by itself: " + exit.status);
     for (const RunError& error : input.evidence.errors)
       if ((error.at == 0 || error.at < w.end) && concerns(error.what))
-        out.push_back({"error_" + std::string(code_name(error.code)), error.what + ": " + error.message, error.code, true});
+        out.push_back({"error_" + std::string(code_name(error.code)), error.what + ": " + error.message, error.code,
+                       error.what.substr(0, error.what.find('['))});
   }
 
   // The death of a fault's target is what the fault is about.
