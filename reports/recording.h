@@ -9,13 +9,15 @@
 //
 //   begin     at, utc_ns, run, seed                       first row
 //   clock     node, at (controller), offset_ns, uncertainty_ns (half the round trip)
-//   ready     what ("llm[0]", "users"), node, info{}      a service answers or a load is prepared; info as it gave it
+//   ready     what ("llm[0]", "users"), node, stretch, info{}   a service answers or a load is prepared; info as it gave
+//             it. An inference load says in info.arrivals.by_phase how many requests each phase has: all must have rows
 //   phase     name, begin, settled, end                   controller clock; written when the phase begins
 //   phase_end name, at, complete (false when cut short)
 //   request   i, sched, send, sent, head, first, last, end, tokens, events, max_gap, max_gap_end, outcome, detail, lag,
 //             reconnects, estimated                       one inference request, of every one that was scheduled, also
 //             those never sent; times 0 when not reached; max_gap and lag (kernel to user, the worst of the answer; -1
-//             when unknown) are ns; i counts in the order of sched without gaps; outcome is one of OK SHORT EMPTY
+//             when unknown) are ns; i counts from 0 in the order of sched in each
+//             stretch (consecutive phases; "stretch", 0 when absent); outcome is one of OK SHORT EMPTY
 //             HTTP_ERROR CONNECT_ERROR TIMEOUT_FIRST TIMEOUT_IDLE TIMEOUT_TOTAL STREAM_ERROR TRUNCATED MALFORMED
 //             CLIENT_DROPPED
 //   client    at, cpu (share of one core), steal (share), dropped     once a second, by an inference load

@@ -63,6 +63,7 @@ struct RowReader {
     const std::int64_t sched = integer_at(row, "sched");
     Request request;
     request.index = integer_at(row, "i", -1);
+    request.stretch = integer_at(row, "stretch");
     request.node = text_at(row, "node");
     request.outcome = text_at(row, "outcome");
     if (sched <= 0 || request.index < 0) return bad(row, "no sched or i");
@@ -121,13 +122,23 @@ struct RowReader {
     out.last_at = std::max(out.last_at, window.begin);
   }
 
+  void ready(const std::string& what, const Json& row) const {
+    out.ready.push_back(what);
+    const Json* info = member(row, "info");
+    const Json* arrivals = info == nullptr ? nullptr : member(*info, "arrivals");
+    const Json* by_phase = arrivals == nullptr ? nullptr : member(*arrivals, "by_phase");
+    if (by_phase == nullptr || !by_phase->is_object()) return;
+    for (auto it = by_phase->begin(); it != by_phase->end(); ++it)
+      out.loads[what].scheduled[integer_at(row, "stretch")][it.key()] += integer_at(*by_phase, it.key());
+  }
+
   void other(const std::string& kind, const Json& row) const {
     const std::string what = text_at(row, "what"), node = text_at(row, "node");
     const std::int64_t at = integer_at(row, "at");
     out.last_at = std::max(out.last_at, at);
     if (kind == "begin") out.has_begin = true;
     if (kind == "end") out.has_end = true;
-    if (kind == "ready") out.ready.push_back(what);
+    if (kind == "ready") ready(what, row);
     if (kind == "note") out.notes.push_back(text_at(row, "message"));
     if (kind == "phase_end") out.phases[text_at(row, "name")].complete = flag_at(row, "complete");
     if (kind == "exit" && !flag_at(row, "expected")) out.exits.push_back({what, node, text_at(row, "status"), at});
@@ -154,7 +165,7 @@ struct RowReader {
 
 void sort_load(LoadEvidence& load) {
   std::sort(load.requests.begin(), load.requests.end(), [](const Request& a, const Request& b) {
-    return std::tie(a.sched, a.node, a.index) < std::tie(b.sched, b.node, b.index);
+    return std::tie(a.sched, a.node, a.stretch, a.index) < std::tie(b.sched, b.node, b.stretch, b.index);
   });
   std::sort(load.client.begin(), load.client.end(), [](const ClientSample& a, const ClientSample& b) {
     return std::tie(a.at, a.node) < std::tie(b.at, b.node);

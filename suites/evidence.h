@@ -41,7 +41,7 @@ class ClockMap {
 
 // One inference request. Latencies are seconds: +infinity unless the request is OK, nothing where not applicable.
 struct Request {
-  std::int64_t index = 0;
+  std::int64_t index = 0, stretch = 0;          // counts from 0 in each stretch of its load
   std::string node, outcome;
   std::int64_t sched = 0, uncertainty_ns = 0;   // controller clock
   bool is_ok = false, sent = false;
@@ -68,6 +68,8 @@ struct LoadEvidence {
   std::int64_t bad_rows = 0;           // rows that contradict themselves or lack what they must have
   std::string first_bad_row;
   std::string unmapped_node;           // a node without any clock row
+  // By stretch and phase: how many requests the load said it would schedule (ready row, info.arrivals.by_phase).
+  std::map<std::int64_t, std::map<std::string, std::int64_t>> scheduled;
 };
 
 struct PhaseWindow {

@@ -189,7 +189,7 @@ bool fails_beyond_client_error(const JudgeInput& input, const Limit& limit, cons
 
 void apply_trust(const JudgeInput& input, Check& check) {
   const Limit& limit = check.limit;
-  if (check.status != kPass && check.status != kFail && check.status != kInconclusive) return;
+  if (check.status == kError && check.figure.missing != "not_injected") return;
   std::vector<std::string> phases = {limit.phase};
   if (!limit.reference.empty()) phases.push_back(limit.reference);
   for (const std::string& phase : phases)
@@ -228,7 +228,8 @@ bool not_measured(const JudgeInput& input, Check& check) {
     const std::vector<Problem> problems = phase_problems(input, phase);
     if (problems.empty()) continue;
     const Problem& first = problems.front();
-    check.status = first.from_error_row ? check_status(first.code) : kError;
+    const bool own = !first.load.empty() && first.load == check.limit.load;
+    check.status = own ? check_status(first.code) : kError;   // wrong data fails the load that made it, no other
     check.reason = first.reason;
     check.detail = first.detail;
     return true;

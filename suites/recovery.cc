@@ -46,7 +46,9 @@ int worst_window(const Requests& requests, const Slo& slo) {
 }
 
 // Whether b is the very next scheduled request after a. A hole in the numbers may hide a violation.
-bool follows(const Request& a, const Request& b) { return a.node != b.node || b.index == a.index + 1 || b.index == 0; }
+bool follows(const Request& a, const Request& b) {
+  return a.node != b.node || a.stretch != b.stretch || b.index == a.index + 1;
+}
 
 // The revert is only known to lie between two times: the longest that anyone may have waited for the next request
 // of the good run after it.

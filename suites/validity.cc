@@ -56,7 +56,8 @@ struct ProblemFinder {
         add("process_exit", exit.what + " on " + exit.node + " ended by itself: " + exit.status);
     for (const RunError& error : input.evidence.errors)
       if ((error.at == 0 || error.at < w.end) && concerns(error.what))
-        out.push_back({"error_" + std::string(code_name(error.code)), error.what + ": " + error.message, error.code, true});
+        out.push_back({"error_" + std::string(code_name(error.code)), error.what + ": " + error.message, error.code,
+                       error.what.substr(0, error.what.find('['))});
   }
 
   // The death of a fault's target is what the fault is about.
@@ -103,6 +104,7 @@ struct ProblemFinder {
   void inference(const LoadPlan& plan) {
     const auto requests = measured_requests(input.evidence, plan.name, phase.name);
     if (requests.empty()) return add("load_absent", "load " + plan.name + " scheduled no request in " + phase.name);
+    announced(found_load(plan.name), plan);
     std::set<std::int64_t> indices;
     for (const Request* request : requests) indices.insert(request->index);
     const auto span = *indices.rbegin() - *indices.begin() + 1;
@@ -115,6 +117,29 @@ struct ProblemFinder {
     if (expected > 0 && difference > kCountSigmas * std::sqrt(expected) + 2)
       add("missing_rows", format("%zu requests of load %s in %s, where its rate gives about %.0f", requests.size(),
                                  plan.name.c_str(), phase.name.c_str(), expected));
+  }
+
+  const LoadEvidence& found_load(const std::string& name) const { return input.evidence.loads.at(name); }
+
+  // The load said beforehand how many requests each phase has, and numbers them in that order: each must have its row.
+  void announced(const LoadEvidence& evidence, const LoadPlan& plan) {
+    for (const auto& [stretch, by_phase] : evidence.scheduled) {
+      const auto mine = by_phase.find(phase.name);
+      if (mine == by_phase.end()) continue;
+      std::int64_t first = 0;
+      for (const PhasePlan& before : input.plan.phases) {
+        if (before.name == phase.name) break;
+        if (const auto count = by_phase.find(before.name); count != by_phase.end()) first += count->second;
+      }
+      std::set<std::int64_t> seen;
+      for (const Request& request : evidence.requests)
+        if (request.stretch == stretch && request.index >= first && request.index < first + mine->second)
+          seen.insert(request.index);
+      if (std::ssize(seen) < mine->second)
+        add("missing_rows", format("%lld of %lld scheduled requests of load %s in %s left no row",
+                                   static_cast<long long>(mine->second - std::ssize(seen)),
+                                   static_cast<long long>(mine->second), plan.name.c_str(), phase.name.c_str()));
+    }
   }
 
   // 0 when the arrivals have no constant mean rate.

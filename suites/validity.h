@@ -12,8 +12,8 @@ namespace mixproof {
 struct Problem {
   std::string reason;   // code: lost_node, process_exit, load_absent, missing_rows, missing_ranks, bad_rows ...
   std::string detail;
-  Code code = Code::kInternal;   // of an error row; decides the status of the check
-  bool from_error_row = false;
+  Code code = Code::kInternal;   // of an error row
+  std::string load;              // of an error row: the load that failed; empty otherwise
 };
 
 // What makes every check of the phase an error: it did not run or was cut short, a node or process of the run was gone,

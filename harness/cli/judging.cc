@@ -19,9 +19,8 @@ ReportPlace place_of(const std::string& argument) {
   const std::string path = argument == "latest" ? kLatest : argument;
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return {path, path + "/" + kReportFile, argument};
-  std::string directory = std::filesystem::path(path).parent_path().string();
-  if (directory.empty()) directory.assign(1, '.');
-  return {directory, path, argument};
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  return {directory.empty() ? std::string(".") : directory, path, argument};
 }
 
 Result<JudgedRun> judge_again(const std::string& directory, const Json& report) {

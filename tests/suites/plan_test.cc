@@ -1,0 +1,124 @@
+#include "suites/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "suites/metrics.h"
+#include "tests/fake/fake_run.h"
+
+namespace mixproof {
+namespace {
+
+Plan plan_of(const Json& suite) {
+  auto plan = make_plan(suite, fake_catalogue(), 1);
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  return plan.ok() ? *plan : Plan{};
+}
+
+Json suite_file(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return *parse_json(text.str(), path);
+}
+
+TEST(Plan, SpreadsInstancesAndRanksOverNodesInOrder) {
+  Json suite = fake_suite();
+  suite["services"]["llm"]["replicas"] = 3;
+  suite["loads"]["trainer"]["params"]["ranks"] = 5;
+  const Plan plan = plan_of(suite);
+  const ServicePlan& llm = *plan.service("llm");
+  ASSERT_EQ(llm.instances.size(), 3u);
+  EXPECT_EQ(llm.instances[1].name, "llm[1]");
+  EXPECT_EQ(llm.instances[1].node, "serve-1");
+  EXPECT_EQ(llm.instances[2].node, "serve-0");
+  EXPECT_EQ(llm.instances[0].port, 8080);
+  EXPECT_EQ(llm.instances[2].port, 8081);   // the second on its node
+  EXPECT_EQ(plan.load("trainer")->nodes,
+            (std::vector<std::string>{"train-0", "train-1", "train-0", "train-1", "train-0"}));
+  EXPECT_EQ(plan.load("users")->nodes, std::vector<std::string>{"edge-0"});
+}
+
+TEST(Plan, StartsWhatStandsBehindFirst) {
+  const Plan plan = plan_of(fake_suite());
+  ASSERT_EQ(plan.services.size(), 2u);
+  EXPECT_EQ(plan.services[0].name, "llm");   // "front" comes first by name
+  EXPECT_EQ(plan.services[1].name, "front");
+}
+
+TEST(Plan, FillsInDefaults) {
+  const Plan plan = plan_of(fake_suite());
+  EXPECT_EQ(number_at(plan.load("users")->params, "deadline_s"), 10);   // of the slo
+  EXPECT_EQ(plan.load("users")->slo->deadline_s, 10);
+  EXPECT_EQ(plan.phase("contention")->begin_s, 34);
+  EXPECT_EQ(plan.length_s(), 76);
+  EXPECT_EQ(plan.phase("stall")->faults[0].id, "stall/0");
+  EXPECT_EQ(plan.limits[2].quantile, "max");   // longest_wait without one
+  EXPECT_EQ(plan.limits[2].check_id(), "stall/wait");
+}
+
+TEST(Plan, SurvivesTheWayThroughJson) {
+  Json suite = fake_suite();
+  suite["loads"]["users"]["slo"].erase("tpot_s");
+  auto plan = make_plan(suite, fake_catalogue(), 18446744073709551615ULL);
+  ASSERT_TRUE(plan.ok());
+  const Json json = plan_to_json(*plan);
+  const auto again = plan_from_json(*parse_json(*print_json(json), "plan"));
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(plan_to_json(*again), json);
+  EXPECT_EQ(again->seed, 18446744073709551615ULL);
+  EXPECT_TRUE(std::isinf(again->load("users")->slo->tpot_s));
+}
+
+TEST(Plan, JsonThatIsNoPlanIsCorrupt) {
+  const Json good = plan_to_json(plan_of(fake_suite()));
+  for (const char* key : {"name", "seed", "phases", "limits", "loads", "suite"}) {
+    Json bad = good;
+    bad.erase(key);
+    const auto plan = plan_from_json(bad);
+    ASSERT_FALSE(plan.ok()) << key;
+    EXPECT_EQ(plan.error().code, Code::kCorrupt);
+    EXPECT_NE(plan.error().message.find(key), std::string::npos);
+  }
+  Json bad = good;
+  bad["limits"][1]["phase"] = "nowhere";
+  EXPECT_FALSE(plan_from_json(bad).ok());
+  bad = good;
+  bad["phases"][0]["measure_s"] = "20";
+  EXPECT_EQ(plan_from_json(bad).error().message, "plan/phases/0/measure_s is missing or of another type");
+}
+
+TEST(Plan, EveryShippedSuiteIsGood) {
+  int suites = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(MIXPROOF_SOURCE_DIR) + "/suites")) {
+    if (entry.path().extension() != ".json") continue;
+    const auto plan = make_plan(suite_file(entry.path().string()), fake_catalogue(), 1);
+    EXPECT_TRUE(plan.ok()) << entry.path() << ": " << plan.error().message;
+    if (plan.ok()) EXPECT_EQ(plan->name, entry.path().stem().string());
+    if (plan.ok()) EXPECT_LT(plan->length_s(), 150) << plan->name;
+    ++suites;
+  }
+  EXPECT_GE(suites, 3);
+}
+
+TEST(Plan, StallWithoutItsFaultIsStillASuite) {
+  Json suite = suite_file(std::string(MIXPROOF_SOURCE_DIR) + "/suites/stall.json");
+  ASSERT_TRUE(apply_setting(suite, "phases.stall.faults=[]").ok());
+  EXPECT_TRUE(plan_of(suite).phase("stall")->faults.empty());
+}
+
+TEST(SuiteSchema, KnowsTheCatalogue) {
+  const Json schema = suite_schema(fake_catalogue());
+  const Json& load = schema["properties"]["loads"]["additionalProperties"];
+  EXPECT_EQ(load["properties"]["probe"]["enum"], (Json{"inference", "training"}));
+  EXPECT_EQ(load["allOf"].size(), 2u);
+  const Json& metrics = schema["properties"]["limits"]["items"]["properties"]["metric"]["enum"];
+  EXPECT_EQ(metrics.size(), limitable_metrics().size());
+  EXPECT_EQ(std::find(metrics.begin(), metrics.end(), "inference.outcomes"), metrics.end());
+}
+
+}  // namespace
+}  // namespace mixproof
