@@ -1,6 +1,7 @@
 // Load: users' questions to an OpenAI-compatible server, open loop, and how the answers came.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -26,6 +27,8 @@ constexpr std::int64_t kConnectTimeout = 5 * kSecond;
 constexpr std::int64_t kWarmUpTimeout =
     30 * kSecond;  // a cold engine compiles, maps and faults in its weights
 constexpr int kWarmUps = 4;
+// Of the length of a phase between prepare() and run(): seconds become nanoseconds at other places.
+constexpr std::int64_t kRounding = 1000;
 constexpr std::int64_t kByHand =
     3600 * kSecond;  // without phases the load runs until stopped, at most so long
 // A proxy that holds an answer back delivers it in one read; then the first token's time says
@@ -263,8 +266,9 @@ class InferenceLoad final : public Probe {
         return Error{Code::kInternal, "the phases are not those that the schedule was drawn for"};
       for (std::size_t p = 0; p < phases_.size(); ++p) {
         const PhaseSpan& phase = context.phases[p];
-        if (phase.name != phases_[p].name ||
-            phase.end_ns - phase.begin_ns != phases_[p].end_ns - phases_[p].begin_ns)
+        const std::int64_t longer =
+            phase.end_ns - phase.begin_ns - (phases_[p].end_ns - phases_[p].begin_ns);
+        if (phase.name != phases_[p].name || std::abs(longer) > kRounding)
           return Error{Code::kInternal,
                        "phase " + phase.name + " is not the one that the schedule was drawn for"};
         begins.push_back(phase.begin_ns);

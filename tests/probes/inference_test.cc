@@ -192,9 +192,17 @@ TEST(Inference, SaysWhenSomethingBuffersTheStream) {
 TEST(Inference, RefusesPhasesItsScheduleWasNotDrawnFor) {
   RunningNullServer server;
   Load load(server.url());
+  load.be_short();
   ASSERT_TRUE(load.prepare().ok());
+  const std::vector<PhaseSpan> phases = load.context.phases;
   load.context.phases.pop_back();
   EXPECT_FALSE(load.run().ok());
+  load.context.phases = phases;
+  load.context.phases[0].end_ns += kMillisecond;
+  EXPECT_FALSE(load.run().ok());
+  load.context.phases = phases;
+  load.context.phases[0].end_ns += 1;  // seconds rounded elsewhere
+  EXPECT_TRUE(load.run().ok());
 }
 
 TEST(RowWriter, HandsOnEveryRowInOrder) {
