@@ -49,7 +49,7 @@ struct FaultPlan {
   std::vector<Step> steps;                    // undone last to first
   std::vector<Control> controls;              // at least one positive
   std::vector<std::string> touches;           // what a person would want to know: "process 4711 (12 threads)"
-  std::string residual_life;                  // after SIGKILL of everything of ours, in words
+  std::string residual_life;                  // that of the spec; travels with the plan
   double undo_budget_s = 5;
 };
 
@@ -66,6 +66,7 @@ class Fault {
 struct FaultSpec {
   std::string_view name;      // the file's name
   std::string_view summary;
+  std::string_view residual_life;   // how long it may last after SIGKILL of everything of ours, in words
   int tier;                   // 1 process-local, 2 node-local with a kernel lease, 3 needs its guard, 4 may need hands
   std::unique_ptr<Fault> (*create)();
 };

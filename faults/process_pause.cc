@@ -5,6 +5,8 @@
 namespace mixproof {
 namespace {
 
+constexpr const char* kResidualLife = "none: the kernel lets the process go when the guard dies";
+
 class ProcessPause final : public Fault {
  public:
   Params params() override { return {}; }
@@ -26,7 +28,7 @@ class ProcessPause final : public Fault {
                              .of = "target", .low = 1, .high = 1});
     plan.controls.push_back({.positive = false, .probe = "process_progress", .metric = "process.stopped_share",
                              .of = "others", .low = 0, .high = 0});
-    plan.residual_life = "none: the kernel lets the process go when the guard dies";
+    plan.residual_life = kResidualLife;
     return plan;
   }
 };
@@ -37,6 +39,7 @@ extern const FaultSpec process_pause_fault;
 const FaultSpec process_pause_fault = {
     .name = "process_pause",
     .summary = "Stops every thread of the target's processes; they run again when the guard lets go or dies.",
+    .residual_life = kResidualLife,
     .tier = 2,
     .create = []() -> std::unique_ptr<Fault> { return std::make_unique<ProcessPause>(); },
 };

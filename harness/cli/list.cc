@@ -6,6 +6,7 @@
 #include "harness/base/build.h"
 #include "harness/base/text.h"
 #include "harness/cli/arguments.h"
+#include "harness/cli/catalog_text.h"
 #include "harness/cli/inspect.h"
 #include "harness/cli/judging.h"
 #include "probes/probe.h"
@@ -15,9 +16,10 @@ namespace mixproof {
 namespace {
 
 constexpr const char* kHelp =
-    "usage: mixproof list probes|faults|services|backends|metrics\n"
+    "usage: mixproof list probes|faults|services|backends|metrics [--markdown]\n"
     "\n"
-    "What this build and this machine can do; for what they cannot, why.\n";
+    "What this build and this machine can do; for what they cannot, why. --markdown: probes and faults as the pages\n"
+    "probes/CATALOG.md and faults/CATALOG.md.\n";
 
 std::string_view direction(Better better) {
   return better == Better::kLower ? "lower is better" : better == Better::kHigher ? "higher is better" : "";
@@ -63,15 +65,21 @@ void list_metrics() {
 }  // namespace
 
 int list_main(std::span<const std::string> args) {
-  const Result<Arguments> arguments = Arguments::parse(args, {{"--help", "-h", false}});
+  const Result<Arguments> arguments = Arguments::parse(args, {{"--markdown", "", false}, {"--help", "-h", false}});
   if (!arguments.ok()) return command_failed("list", arguments.error());
   const std::string what = arguments->positional().size() == 1 ? arguments->positional()[0] : "";
-  if (what == "probes") list_probes();
-  else if (what == "faults") list_faults();
-  else if (what == "services") list_services();
-  else if (what == "backends") list_backends();
-  else if (what == "metrics") list_metrics();
-  else {
+  const bool markdown = arguments->has("--markdown");
+  if (what == "probes") {
+    markdown ? static_cast<void>(std::fputs(probes_markdown().c_str(), stdout)) : list_probes();
+  } else if (what == "faults") {
+    markdown ? static_cast<void>(std::fputs(faults_markdown().c_str(), stdout)) : list_faults();
+  } else if (what == "services") {
+    list_services();
+  } else if (what == "backends") {
+    list_backends();
+  } else if (what == "metrics") {
+    list_metrics();
+  } else {
     std::fputs(kHelp, arguments->has("--help") ? stdout : stderr);
     return arguments->has("--help") ? 0 : 4;
   }
