@@ -215,7 +215,7 @@ class FakeRows {
     const bool alone = phase.run.size() == 1;
     const double step_s = 0.1 * (alone ? 1 : run_.trainer_slowdown);
     const std::vector<std::string>& nodes = plan_.load(load)->nodes;
-    for (; next_step_s_ < phase.begin_s || next_step_s_ + step_s <= phase.begin_s + phase.length_s(); ++step_) {
+    for (; next_step_s_ < phase.begin_s || next_step_s_ + step_s <= phase.begin_s + phase.length_s() + 1e-6; ++step_) {
       if (next_step_s_ < phase.begin_s) next_step_s_ = phase.begin_s;
       for (std::size_t rank = 0; rank < (run_.second_rank ? nodes.size() : 1); ++rank) {
         const std::int64_t begin = kStart + ns(next_step_s_) - offset(nodes[rank]);

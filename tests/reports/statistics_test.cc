@@ -11,7 +11,7 @@ namespace mixproof {
 namespace {
 
 TEST(Statistics, BoundsAgreeWithScipy) {
-  std::ifstream in(std::string(MIXPROOF_SOURCE_DIR) + "/tests/reports/clopper_pearson.txt");
+  std::ifstream in(MIXPROOF_SOURCE_DIR "/tests/reports/clopper_pearson.txt");
   std::string line;
   int rows = 0;
   while (std::getline(in, line)) {

@@ -162,7 +162,7 @@ TEST_P(JudgeGolden, IsJudgedTheSameTwiceAndInAnyOrderOfRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, JudgeGolden, testing::ValuesIn(cases()),
-                         [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+                         [](const testing::TestParamInfo<Case>& one) { return one.param.name; });
 
 }  // namespace
 }  // namespace mixproof

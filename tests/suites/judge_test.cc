@@ -196,7 +196,7 @@ TEST(Clocks, StepsAndVaguenessAreTrouble) {
   EXPECT_NE(clocks.trouble("vague").find("known to 150 ms only"), std::string::npos);
 }
 
-TEST(Training, RatesHaveNoFencePostAndFollowTheSlowestRank) {
+TEST(TrainingFigures, RatesHaveNoFencePostAndFollowTheSlowestRank) {
   FakeRun run;
   const Plan plan = run.plan();
   const std::vector<Json> rows = run.rows();

@@ -96,9 +96,9 @@ TEST(Plan, EveryShippedSuiteIsGood) {
   for (const auto& entry : std::filesystem::directory_iterator(std::string(MIXPROOF_SOURCE_DIR) + "/suites")) {
     if (entry.path().extension() != ".json") continue;
     const auto plan = make_plan(suite_file(entry.path().string()), fake_catalogue(), 1);
-    EXPECT_TRUE(plan.ok()) << entry.path() << ": " << plan.error().message;
-    if (plan.ok()) EXPECT_EQ(plan->name, entry.path().stem().string());
-    if (plan.ok()) EXPECT_LT(plan->length_s(), 150) << plan->name;
+    ASSERT_TRUE(plan.ok()) << entry.path() << ": " << plan.error().message;
+    EXPECT_EQ(plan->name, entry.path().stem().string());
+    EXPECT_LT(plan->length_s(), 150) << plan->name;
     ++suites;
   }
   EXPECT_GE(suites, 3);
