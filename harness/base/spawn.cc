@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -49,6 +50,8 @@ class ChildSide {
       if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail("prctl", errno);
       if (::getppid() != parent) ::_exit(0);
     }
+    // What we start to be measured runs at the default priority, whatever we have; guards keep ours.
+    if (!spec_.outlives_parent && ::getpriority(PRIO_PROCESS, 0) < 0) ::setpriority(PRIO_PROCESS, 0, 0);
     if (!spec_.cgroup.empty()) {
       const Status joined = cgroup_join(spec_.cgroup);
       if (!joined.ok()) fail(joined.error().message.c_str(), 0);

@@ -1,9 +1,13 @@
-// Where this program and its state are.
+// Where this program and its state are, and how it is scheduled.
 #pragma once
 
 #include <string>
 
 namespace mixproof {
+
+// Controller, agents and guards must act in time on a machine that is busy by design. Where raising the priority is not
+// allowed they do without.
+void raise_priority();
 
 std::string program_path();   // of this executable
 std::string suite_directory();   // of the suites that come with it

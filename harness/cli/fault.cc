@@ -133,15 +133,14 @@ Result<int> inject(const Arguments& arguments) {
                  }};
   FaultRun fault(*world, std::move(host),
                  {.entry = what.entry, .node = what.node, .target = what.target,
-                  .run = "by-hand-" + std::to_string(::getpid()), .lease = kLease, .renew_every = kRenew},
+                  .run = "by-hand-" + std::to_string(::getpid()), .lease = kLease, .renew_every = kRenew,
+                  .latest_end = world->now(Clock::kMonotonic) + std::chrono::hours(24)},
                  [] {});
   hands.on_fault = [&fault](const std::string&, const Json& event) { fault.on_event(event); };
   hands.on_lost = [&fault](const std::string&) { fault.node_lost(); };
   hands.on_interrupt = [&fault] { fault.revert("Ctrl-C"); };
   fault.look_before();
   world->after(std::chrono::milliseconds(1200), [&fault] { fault.inject(); });
-  world->after(std::chrono::milliseconds(1200) + Time(static_cast<std::int64_t>(what.entry.for_s * 1e9)),
-               [&fault] { fault.revert("time is over"); });
   world->run_until([&fault] { return fault.finished(); });
   hands.leave();
   if (state == "dirty") return 5;

@@ -20,6 +20,7 @@ Operators real_operators(const HostView& host) {
 }  // namespace
 
 int agent_main() {
+  raise_priority();
   const Result<std::unique_ptr<RealWorld>> world = make_epoll_world();
   if (!world.ok()) return command_failed("agent", world.error());
   RealWorld& real = **world;
@@ -31,6 +32,7 @@ int agent_main() {
 }
 
 int guard_main() {
+  raise_priority();
   const Result<std::unique_ptr<RealWorld>> world = make_epoll_world();
   if (!world.ok()) return command_failed("guard", world.error());
   RealWorld& real = **world;

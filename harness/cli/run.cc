@@ -122,8 +122,11 @@ Result<std::string> make_output(World& world, const RunOptions& options, const P
 }
 
 Json run_json(World& world, const RunOptions& options, const LoadedPlan& loaded, const Fleet& fleet, const std::string& id) {
+  std::vector<std::string> argv = {"mixproof", "run"};
+  argv.insert(argv.end(), options.argv.begin(), options.argv.end());
+  if (!options.seed) argv.insert(argv.end(), {"--seed", std::to_string(loaded.plan.seed)});   // so that it can be repeated
   return {{"tool", tool_json()},
-          {"provenance", {{"argv", options.argv}, {"run", id}, {"seed", loaded.plan.seed},
+          {"provenance", {{"argv", argv}, {"run", id}, {"seed", loaded.plan.seed},
                           {"started_utc", utc_text(world.now(Clock::kUtc).count())}, {"suite", options.suite},
                           {"suite_sha256", loaded.suite_sha256}, {"settings", options.settings}}},
           {"environment", environment_json(fleet.nodes, fleet.where)},
@@ -153,6 +156,7 @@ int conclude(World& world, const std::string& directory, const Run& run, bool js
 }
 
 Result<int> run_suite(const RunOptions& options) {
+  raise_priority();
   std::unique_ptr<RealWorld> world = TRY(make_epoll_world());
   const std::uint64_t seed = options.seed.value_or(world->random() >> 33);
   const LoadedPlan loaded = TRY(load_plan(options, seed));
@@ -202,8 +206,9 @@ int main_of(std::span<const std::string> args, const std::string& command, bool 
     std::fputs(kHelp, stderr);
     return exit_code(Code::kInvalid);
   }
-  const Result<RunOptions> options =
+  Result<RunOptions> options =
       read_options(args, *arguments, needs_suite ? words[0] : suite_directory() + "/mixed_sla.json");
+  if (options.ok() && !needs_suite) options->argv.insert(options->argv.begin(), options->suite);
   if (!options.ok()) return command_failed(command, options.error());
   const Result<int> code = run_suite(*options);
   return code.ok() ? *code : command_failed(command, code.error());

@@ -23,8 +23,7 @@ FaultRun::FaultRun(World& world, FaultHost host, FaultOrder order, std::function
     : world_(world), host_(std::move(host)), order_(std::move(order)), on_finished_(std::move(on_finished)) {}
 
 FaultRun::~FaultRun() {
-  world_.cancel(renew_timer_);
-  world_.cancel(wait_timer_);
+  for (const TimerId timer : {renew_timer_, wait_timer_, end_timer_}) world_.cancel(timer);
 }
 
 std::string FaultRun::words() const { return order_.entry.fault + " on " + order_.entry.target; }
@@ -71,6 +70,13 @@ void FaultRun::inject() {
             });
   give_up_at_ = world_.now(Clock::kMonotonic) + order_.lease + from_s(number_at(plan_, "undo_budget_s", 5)) + kMargin;
   renew_timer_ = world_.after(order_.renew_every, [this] { renew(); });
+  end_at(order_.latest_end);
+}
+
+// The planned length counts from the moment the fault took hold, so that a slow node shortens nothing.
+void FaultRun::end_at(Time when) {
+  world_.cancel(end_timer_);
+  end_timer_ = world_.at(Clock::kMonotonic, std::min(when, order_.latest_end), [this] { revert("planned end"); });
 }
 
 void FaultRun::renew() {
@@ -86,6 +92,7 @@ void FaultRun::revert(const std::string& why) {
   if (finished_ || reverting_) return;
   reverting_ = true;
   world_.cancel(renew_timer_);
+  world_.cancel(end_timer_);
   if (!begun_) return conclude("not_injected", why);
   wait_timer_ = world_.at(Clock::kMonotonic, std::max(give_up_at_, world_.now(Clock::kMonotonic) + kMargin), [this] {
     if (!finished_ && !lost_) node_lost();   // silent past its lease: ask the node through a fresh agent
@@ -114,6 +121,7 @@ void FaultRun::on_event(const Json& event) {
   if (name == "injected" || name == "reverting" || name == "guard_lost") state(name, at, detail, Json::object());
   if (name == "injected") {
     injected_ = true;
+    if (!reverting_) end_at(at + from_s(order_.entry.for_s));
     look("during", [this] { judge_effect(); });
   }
 }
@@ -227,8 +235,7 @@ void FaultRun::conclude(const std::string& name, const std::string& detail) {
 
 void FaultRun::finish() {
   finished_ = true;
-  world_.cancel(renew_timer_);
-  world_.cancel(wait_timer_);
+  for (const TimerId timer : {renew_timer_, wait_timer_, end_timer_}) world_.cancel(timer);
   if (probe_link_) probe_link_->leave(kAnswer, [] {});
   on_finished_();
 }

@@ -34,6 +34,7 @@ struct FaultOrder {
   ProbeTargets target;                 // what it is there
   std::string run;                     // id
   Time lease, renew_every;
+  Time latest_end{0};                  // controller clock: however late it took hold, it ends by then
 };
 
 class FaultRun {
@@ -43,7 +44,7 @@ class FaultRun {
 
   void look_before();                  // controls before; a second or so ahead of inject()
   void inject();
-  void revert(const std::string& why); // at the planned time, or early
+  void revert(const std::string& why); // early; else it reverts by itself, for_s after it took hold
   void on_event(const Json& event);    // a fault event of its node
   void node_lost();
 
@@ -64,6 +65,7 @@ class FaultRun {
   void judge_effect();
   void judge_clean();
   void renew();
+  void end_at(Time when);
   void state(const std::string& state, Time at, const std::string& detail, Json evidence);
   void finish();
   void conclude(const std::string& state, const std::string& detail);
@@ -78,7 +80,7 @@ class FaultRun {
   Json plan_;
   std::map<std::string, Look> looks_;   // by moment
   std::unique_ptr<AgentLink> probe_link_;
-  TimerId renew_timer_ = 0, wait_timer_ = 0;
+  TimerId renew_timer_ = 0, wait_timer_ = 0, end_timer_ = 0;
   Time give_up_at_{0}, begun_at_{0}, undone_at_{0};
   bool begun_ = false, injected_ = false, judged_ = false, reverting_ = false, finished_ = false, lost_ = false;
 };

@@ -66,7 +66,6 @@ void Run::begin_timeline() {
       const double inject_s = phase.begin_s + entry.at_s;
       at(inject_s - std::chrono::duration<double>(kLookAhead).count(), [fault] { fault->look_before(); });
       at(inject_s, [fault] { fault->inject(); });
-      at(inject_s + entry.for_s, [fault] { fault->revert("planned end"); });
     }
   at(schedule_.length_s, [this] { finish_loads(); });
 }
@@ -247,6 +246,8 @@ FaultOrder Run::fault_order(const FaultPlanEntry& entry) const {
         order.target.tasks = {instance.name};
       }
   const std::string phase = entry.id.substr(0, entry.id.rfind('/'));
+  for (const PhaseTime& time : schedule_.phases)
+    if (time.name == phase) order.latest_end = begin_ + run_seconds(time.end_s);
   for (const auto& [name, task] : loads_) {
     const std::vector<PhaseTime>& phases = schedule_.loads[task->span].phases;
     const bool there = std::any_of(phases.begin(), phases.end(), [&](const PhaseTime& p) { return p.name == phase; });
