@@ -30,8 +30,18 @@ TEST(Catalogue, ShippedSuitesNameOnlyWhatThisBuildHas) {
   EXPECT_GE(shipped_suites().size(), 3u);
   for (const std::string& path : shipped_suites()) {
     const auto plan = make_plan(suite_at(path), build_catalogue(), 1);
-    EXPECT_TRUE(plan.ok()) << path << ": " << plan.error().message;
+    ASSERT_TRUE(plan.ok()) << path << ": " << plan.error().message;
+    EXPECT_EQ(plan->name, std::filesystem::path(path).stem().string());
+    EXPECT_LT(plan->length_s(), 150) << path;
   }
+}
+
+TEST(Catalogue, StallWithoutItsFaultIsStillASuite) {
+  Json suite = suite_at(MIXPROOF_SOURCE_DIR "/suites/stall.json");
+  ASSERT_TRUE(apply_setting(suite, "phases.stall.faults=[]").ok());
+  const auto plan = make_plan(suite, build_catalogue(), 1);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_TRUE(plan->phase("stall")->faults.empty());
 }
 
 TEST(Catalogue, FillsInDefaultsAndKeepsWhatWasGiven) {
