@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "harness/base/text.h"
+
 namespace mixproof {
 namespace {
 
@@ -56,7 +58,7 @@ std::string why_not_effective(const FaultFacts& facts, const PhaseWindow& window
   if (facts.on >= window.end) return id + " was injected after its phase";
   if (facts.off_high && *facts.off_high - facts.on < ns_of(kLeastShare * facts.plan->for_s)) {
     const double held_s = static_cast<double>(*facts.off_high - facts.on) * 1e-9;
-    return id + " was undone early: after " + Json(held_s).dump() + " s of " + Json(facts.plan->for_s).dump();
+    return format("%s was undone early: after %.3g s of %.3g s", id.c_str(), held_s, facts.plan->for_s);
   }
   return "";
 }

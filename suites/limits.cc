@@ -152,7 +152,7 @@ void set_resolve(const JudgeInput& input, Check& check) {
     }
   }
   if (check.reason == "interval_straddles_limit") check.resolve = "needs a higher request rate: it narrows the interval";
-  if (check.reason == "measurement_invalid") check.resolve = "needs a run whose load generator is not starved";
+  if (check.reason == "measurement_invalid") check.resolve = "needs a run without that disturbance";
   if (check.reason == "not_effective") check.resolve = "needs a run in which the fault takes hold for its whole time";
 }
 

@@ -4,6 +4,7 @@
 #include "harness/base/text.h"
 #include "harness/cli/catalogue.h"
 #include "harness/cli/judging.h"
+#include "harness/controller/inventory.h"
 
 namespace mixproof {
 namespace {
@@ -16,6 +17,7 @@ struct SchemaRow {
 constexpr SchemaRow kSchemas[] = {
     {"suite", [] { return suite_schema(build_catalogue()); }},
     {"report", [] { return report_schema(); }},
+    {"inventory", [] { return inventory_schema(); }},
 };
 
 }  // namespace

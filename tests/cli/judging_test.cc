@@ -153,7 +153,7 @@ TEST(ReportShow, ShowsPhasesMetricsChecksAndTheSummary) {
 }
 
 TEST(Schema, IsPrintedForWhatThisBuildReadsAndWrites) {
-  for (const char* name : {"suite", "report"}) {
+  for (const char* name : {"suite", "report", "inventory"}) {
     const Outcome outcome = call(schema_main, {name});
     EXPECT_EQ(outcome.exit_code, 0);
     const auto schema = parse_json(outcome.out, name);
