@@ -50,6 +50,7 @@ Json build_report(const Json& run, const Judgement& judgement, const RecordingFa
                  {"reproduce", reproduce_json(run)},
                  {"ext", Json::object()}};
   for (const char* key : kRunMembers) report[key] = *member(run, key);
+  report["environment"]["observed"] = judgement.observed;
   return report;
 }
 

@@ -6,7 +6,8 @@
 //   tool         name, version, build (digest of the sources), compiler, backends
 //   provenance   argv, run, seed, started_utc, suite_sha256, schedule hashes
 //   environment  kernel, cpus, memory, nodes and where they are
-// The report takes all four over as they are, and adds what the judge derives. The same run.json and recording give the
+// The report takes all four over as they are, and adds what the judge derives; environment.observed is of the run:
+// clocks of nodes, labels of services, facts of loads. The same run.json and recording give the
 // same bytes.
 //
 // Numbers that are infinite (a latency of a request without a complete answer) are null beside "infinite": true; those
@@ -27,6 +28,7 @@ inline constexpr const char* kReportSchemaVersion = "0.1";
 // What the judge makes of plan and recording.
 struct Judgement {
   Json metrics = nullptr, checks = nullptr, timeline = nullptr, safety = nullptr, verdict = nullptr;
+  Json observed = nullptr;   // what the parts of the run said about themselves; goes into the environment
   bool partial = false;   // the recording has no end
 };
 

@@ -7,6 +7,7 @@
 #include "suites/fault_evidence.h"
 #include "suites/limits.h"
 #include "suites/metric_rows.h"
+#include "suites/observed.h"
 #include "suites/validity.h"
 
 namespace mixproof {
@@ -168,7 +169,8 @@ Judgement judge(const Plan& plan, std::span<const Json> rows) {
   Safety safety = safety_of(input);
   Judgement out;
   out.partial = !evidence.has_end;
-  out.metrics = metric_rows(input);
+  out.observed = observed(plan, rows);
+  out.metrics = metric_rows(input, out.observed);
   out.checks = Json::array();
   for (const Check& check : checks) out.checks.push_back(check_json(check));
   out.timeline = timeline_of(input);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "suites/fault_evidence.h"
+#include "suites/observed.h"
 #include "suites/recovery.h"
 #include "suites/request_metrics.h"
 
@@ -15,7 +16,7 @@ constexpr int kDefaultCleanRequests = 59;
 
 class RowWriter {
  public:
-  explicit RowWriter(const JudgeInput& input) : input_(input) {}
+  RowWriter(const JudgeInput& input, const Json& observed) : input_(input), observed_(observed) {}
 
   void phase(const PhasePlan& phase) {
     for (const std::string& load : phase.run)
@@ -45,7 +46,7 @@ class RowWriter {
   }
 
   void load_metric(const JudgedMetric& metric, const PhasePlan& phase, const std::string& load) {
-    const Json labels = {{"load", load}, {"phase", phase.name}};
+    const Json labels = {{"load", load}, {"phase", phase.name}, {"backend", backend_of(input_.plan, *input_.plan.load(load), observed_)}};
     const bool has_slo = input_.plan.load(load)->slo.has_value();
     if (metric.needs_slo && !has_slo) return;
     Question question{.metric = &metric, .load = load, .phase = phase.name};
@@ -126,13 +127,14 @@ class RowWriter {
   }
 
   const JudgeInput& input_;
+  const Json& observed_;
   Json rows_ = Json::array();
 };
 
 }  // namespace
 
-Json metric_rows(const JudgeInput& input) {
-  RowWriter writer(input);
+Json metric_rows(const JudgeInput& input, const Json& observed) {
+  RowWriter writer(input, observed);
   for (const PhasePlan& phase : input.plan.phases) {
     const auto window = input.evidence.phases.find(phase.name);
     if (window != input.evidence.phases.end() && window->second.begun && window->second.measure_s() > 0)

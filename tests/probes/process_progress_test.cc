@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "harness/base/epoll_world.h"
+#include "probes/probe.h"
+#include "tests/fake/row_list.h"
+
+namespace mixproof {
+namespace {
+
+const ProbeSpec& spec() {
+  for (const ProbeSpec* one : all_probes())
+    if (one->name == "process_progress") return *one;
+  std::abort();
+}
+
+// A process that wakes up every millisecond, until it is let go.
+class Busy {
+ public:
+  Busy() : pid_(::fork()) {
+    if (pid_ != 0) return;
+    while (true) ::usleep(1000);
+  }
+  ~Busy() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+  Json json() const {
+    const Result<ProcessId> id = make_real_host_view()->identify(pid_);
+    Json out = process_to_json(*id);
+    out["name"] = "busy";
+    return out;
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+struct Seen {
+  std::vector<Json> rows;
+  Status checked = ok();
+};
+
+Result<Seen> look(const Json& processes, const std::string& control) {
+  const auto probe = spec().create();
+  TRY(read_params({{"processes", processes}, {"window_s", 0.1}, {"control", control}}, probe->params()));
+  fake::RowList rows;
+  ProbeContext context{.rows = rows};
+  TRY(probe->prepare(context));
+  TRY(probe->run(context));
+  Seen seen{rows.rows(), ok()};
+  seen.checked = probe->check(context);
+  return seen;
+}
+
+TEST(ProcessProgress, SeesThatAProcessMoves) {
+  const Busy busy;
+  const auto seen = look(Json::array({busy.json()}), "positive");
+  ASSERT_TRUE(seen.ok()) << seen.error().message;
+  ASSERT_EQ(seen->rows.size(), 1u);
+  EXPECT_EQ(seen->rows[0]["stopped_share"], 0.0);
+  EXPECT_GT(seen->rows[0]["switches_per_s"].get<double>(), 50);
+  EXPECT_TRUE(seen->checked.ok());
+}
+
+TEST(ProcessProgress, SeesThatAProcessStandsStill) {
+  const Busy busy;
+  ::kill(busy.pid(), SIGSTOP);
+  ::waitpid(busy.pid(), nullptr, WUNTRACED);
+  const auto seen = look(Json::array({busy.json()}), "positive");
+  ::kill(busy.pid(), SIGCONT);
+  ASSERT_TRUE(seen.ok());
+  EXPECT_EQ(seen->rows[0]["stopped_share"], 1.0);
+  EXPECT_EQ(seen->rows[0]["switches_per_s"], 0.0);
+}
+
+TEST(ProcessProgress, AProcessThatIsGoneIsNotStandingStill) {
+  Json gone;
+  {
+    const Busy busy;
+    gone = busy.json();
+  }
+  const auto seen = look(Json::array({gone}), "positive");
+  ASSERT_TRUE(seen.ok());
+  EXPECT_EQ(seen->rows[0]["stopped_share"], 0.0);
+  EXPECT_FALSE(seen->checked.ok());
+}
+
+TEST(ProcessProgress, NothingToLookAtIsAnError) { EXPECT_FALSE(look(Json::array(), "positive").ok()); }
+
+}  // namespace
+}  // namespace mixproof
