@@ -349,7 +349,8 @@ Result<Json> Agent::inject(const Json& request) {
 Result<Json> Agent::order_guard(const Json& request, const std::string& order) {
   const auto it = guards_.find(text_at(request, "fault_id"));
   if (it == guards_.end() || !it->second->child) return Error{Code::kUnavailable, "no such fault in effect"};
-  TRY(it->second->child->send(line_of({{"do", order}, {"lease_ms", integer_at(request, "lease_ms")}})));
+  TRY(it->second->child->send(line_of({{"do", order}, {"lease_ms", integer_at(request, "lease_ms")},
+                                          {"why", text_at(request, "why", "ordered")}})));
   return Json::object();
 }
 

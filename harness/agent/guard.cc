@@ -70,7 +70,7 @@ void Guard::on_line(std::string_view line) {
   }
   const std::string order = text_at(*message, "do");
   if (order == "renew") renew(lease_of(*message));
-  if (order == "revert") revert("ordered");
+  if (order == "revert") revert(text_at(*message, "why", "ordered"));
 }
 
 Status Guard::begin(const Json& spec) {

@@ -79,8 +79,15 @@ void Progress::live() {
   });
 }
 
+bool Progress::runs_now(const std::string& load) const {
+  const PhasePlan* plan = plan_.phase(phase_);
+  return plan != nullptr && std::find(plan->run.begin(), plan->run.end(), load) != plan->run.end();
+}
+
 void Progress::row(const Json& row) {
   const std::string kind = text_at(row, "row");
+  // The last rows of a load may come when its phase is over.
+  if ((kind == "request" || kind == "step") && !runs_now(text_at(row, "load"))) return;
   if (kind == "request") {
     const bool good = text_at(row, "outcome") == "OK";
     const double ttft_s = good ? static_cast<double>(integer_at(row, "first") - integer_at(row, "sched")) / 1e9

@@ -29,6 +29,7 @@ class Progress {
   void live();
   void close_phase();
   std::string figures() const;
+  bool runs_now(const std::string& load) const;
 
   World& world_;
   const Plan& plan_;

@@ -99,7 +99,7 @@ void FaultRun::revert(const std::string& why) {
   });
   AgentLink* link = host_.link(order_.node);
   if (link == nullptr || lost_) return;
-  link->ask({{"do", "revert"}, {"fault_id", id()}}, kAnswer, [](const Result<Json>&) {});
+  link->ask({{"do", "revert"}, {"fault_id", id()}, {"why", why}}, kAnswer, [](const Result<Json>&) {});
 }
 
 void FaultRun::on_event(const Json& event) {
