@@ -7,7 +7,6 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -37,18 +36,34 @@ struct Source {
   std::vector<std::string> includes;
 };
 
+// The path of an #include line; empty for any other.
+std::string included(const std::string& line) {
+  const std::size_t word = line.find("#include ");
+  if (word == std::string::npos || line.find_first_not_of(" \t") != word) return "";
+  const std::size_t begin = line.find_first_of("<\"", word), end = line.find_last_of(">\"");
+  return begin == std::string::npos || end <= begin ? "" : line.substr(begin + 1, end - begin - 1);
+}
+
+// Whether a word stands there by itself.
+bool has_word(const std::string& text, const std::string& word) {
+  const auto part_of_word = [&](std::size_t at) {
+    return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
+  };
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    if (!(at > 0 && part_of_word(at - 1)) && !part_of_word(at + word.size())) return true;
+  return false;
+}
+
 std::vector<Source> sources() {
   std::vector<Source> out;
-  const std::regex include(R"(^\s*#include\s+[<"]([^>"]+)[>"])");
   for (const char* room : {"harness", "probes", "faults", "suites", "reports", "tests"})
     for (const auto& entry : fs::recursive_directory_iterator(kRoot / room)) {
       const std::string extension = entry.path().extension();
       if (extension != ".cc" && extension != ".h") continue;
       Source source{fs::relative(entry.path(), kRoot), {}};
       std::istringstream text(read(entry.path()));
-      std::smatch match;
       for (std::string line; std::getline(text, line);)
-        if (std::regex_search(line, match, include)) source.includes.push_back(match[1]);
+        if (const std::string path = included(line); !path.empty()) source.includes.push_back(path);
       out.push_back(std::move(source));
     }
   return out;
@@ -151,16 +166,18 @@ TEST(Tidy, EveryTestIsBuilt) {
       has_tests = has_tests || file.path().string().ends_with("_test.cc");
     const std::string folder = entry.path().filename();
     if (has_tests) {
-      EXPECT_TRUE(std::regex_search(build, std::regex("\\b" + folder + "\\b"))) << folder << " is not in tests/CMakeLists.txt";
+      EXPECT_TRUE(has_word(build, folder)) << folder << " is not in tests/CMakeLists.txt";
     }
   }
 }
 
 TEST(Tidy, NothingIsLeftForLater) {
-  const std::regex later("\\b(TO" "DO|FIX" "ME|XX" "X|HA" "CK)\\b");
+  // In two halves, so that this file does not find itself.
+  const std::vector<std::string> later = {std::string("TO") + "DO", std::string("FIX") + "ME", std::string("XX") + "X",
+                                          std::string("HA") + "CK"};
   for (const Source& source : sources()) {
     const std::string text = read(kRoot / source.path);
-    EXPECT_FALSE(std::regex_search(text, later)) << source.path;
+    for (const std::string& word : later) EXPECT_FALSE(has_word(text, word)) << source.path << " says " << word;
     EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 600) << source.path << " does more than one job";
   }
 }
