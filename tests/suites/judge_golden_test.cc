@@ -21,6 +21,8 @@ struct Case {
   int exit_code = 0;
   std::string check, status, reason;   // one that the case is about
   FakeRun run;
+
+  friend void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 };
 
 FakeRun with(const std::function<void(FakeRun&)>& change) {
