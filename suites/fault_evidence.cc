@@ -40,7 +40,9 @@ void read_states(const std::vector<FaultState>& states, FaultFacts& facts, bool&
     }
     if (row.state != "clean") continue;
     const std::int64_t undone = integer_at(row.evidence, "undone_at");
-    const std::int64_t low = undone != 0 ? undone : (reverting != 0 ? reverting : row.at);
+    // Proved clean afterwards, by another agent: it may have ended as soon as it began.
+    const std::int64_t least = facts.injected ? facts.on : row.at;
+    const std::int64_t low = undone != 0 ? undone : (reverting != 0 ? reverting : least);
     const std::int64_t high = undone != 0 ? undone : row.at;
     facts.off_low = low - std::max(reverting_uncertainty, row.uncertainty_ns);
     facts.off_high = high + std::max(reverting_uncertainty, row.uncertainty_ns);

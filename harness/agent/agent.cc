@@ -374,10 +374,12 @@ void Agent::guard_exit(const std::string& fault) {
     event({{"event", "fault"}, {"fault", fault}, {"state", "guard_lost"},
            {"at_ns", world_.now(Clock::kMonotonic).count()}, {"detail", "after '" + state + "'"}});
     const Result<std::vector<FaultOnNode>> faults = recover_faults(world_, options_.state_dir, options_.operators);
-    std::string outcome = "dirty", detail = faults.ok() ? "no journal" : faults.error().message;
+    // Without a journal nothing was done: it comes before every effect.
+    std::string outcome = faults.ok() ? "refused" : "dirty";
+    std::string detail = faults.ok() ? "its guard ended before it began" : faults.error().message;
     if (faults.ok())
       for (const FaultOnNode& one : *faults)
-        if (one.journal.fault == fault && one.journal.run == run_) {
+        if (one.path == journal_path(options_.state_dir, run_, fault)) {
           outcome = one.resolved() ? "clean" : "dirty";
           detail = one.resolved() ? "proved after the guard died" : one.journal.reason + one.unreadable;
         }

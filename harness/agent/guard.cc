@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "harness/agent/recover.h"
 #include "harness/base/text.h"
 
 namespace mixproof {
@@ -22,7 +23,10 @@ std::string undo_steps(Journal& journal, const FaultPlan& plan, const std::vecto
   std::vector<std::string> troubles;
   std::reverse(begun.begin(), begun.end());
   for (const std::size_t step : begun) {
-    if (step >= plan.steps.size()) continue;
+    if (step >= plan.steps.size()) {
+      troubles.push_back("the journal tells of step " + std::to_string(step) + ", which the plan lacks");
+      continue;
+    }
     const HostOperation& operation = plan.steps[step].operation;
     // A journal that cannot be written (full disk) must not keep a fault in place.
     static_cast<void>(journal.write("undo_begin", {{"step", step}}));
@@ -79,6 +83,9 @@ Status Guard::begin(const Json& spec) {
   const Json* plan = member(spec, "plan");
   if (fault_.empty() || state_dir.empty() || plan == nullptr) return Error{Code::kInvalid, "incomplete guard order"};
   plan_ = TRY(fault_plan_from_json(*plan));
+  if (plan_.steps.empty()) return Error{Code::kInvalid, "a fault plan without steps"};
+  const Time lease = lease_of(spec);
+  if (lease <= Time(0)) return Error{Code::kInvalid, "no lease"};
   TRY(world_.files().make_directories(journal_directory(state_dir)));
   const std::string path = journal_path(state_dir, run, fault_);
   const bool locked = TRY(world_.files().try_lock(journal_lock(path)));
@@ -87,8 +94,7 @@ Status Guard::begin(const Json& spec) {
   // No journal, no injection.
   TRY(journal_->write("plan", {{"run", run}, {"fault", fault_}, {"node", text_at(spec, "node")}, {"plan", *plan},
                                {"guard", process_to_json(world_.self())}}));
-  const Time lease = lease_of(spec);
-  if (lease <= Time(0)) return Error{Code::kInvalid, "no lease"};
+  TRY(be_alone(state_dir));
   lease_end_ = world_.now(Clock::kBoottime) + lease;
   TRY(journal_->write("lease", {{"end_ns", lease_end_.count()}}));
   set_deadline();
@@ -101,6 +107,16 @@ Status Guard::begin(const Json& spec) {
   return ok();
 }
 
+// Two controllers may have asked two agents at once. Each guard has journalled its plan by now, so at least one of them
+// sees the other; it leaves, having done nothing.
+Status Guard::be_alone(const std::string& state_dir) {
+  const std::vector<FaultOnNode> faults = TRY(survey_faults(world_, state_dir));
+  for (const FaultOnNode& other : faults)
+    if (other.path != journal_->path() && !other.resolved())
+      return Error{Code::kRefused, "another fault is on this node: " + other.path};
+  return ok();
+}
+
 Status Guard::inject() {
   tell("injecting", "");
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
@@ -108,6 +124,7 @@ Status Guard::inject() {
     std::string preimage = TRY(operators_(operation).preimage(operation));
     TRY(journal_->write("preimage", {{"step", i}, {"value", preimage}}));
     preimages_.push_back(std::move(preimage));
+    if (world_.now(Clock::kBoottime) >= lease_end_) return Error{Code::kTimeout, "its lease ended meanwhile"};
     TRY(journal_->write("begin", {{"step", i}}));
     begun_.push_back(i);
     TRY(operators_(operation).apply(operation));

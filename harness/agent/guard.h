@@ -25,8 +25,8 @@ namespace mixproof {
 // The operator for an operation, by its type. Owned by whoever made the lookup.
 using Operators = std::function<HostOperator&(const HostOperation&)>;
 
-// Undoes `begun` (last to first, every one even if one fails), journals it, verifies all, and journals clean or dirty.
-// Empty on clean, else the reason. `journal` may be unwritable: undoing goes on.
+// Undoes every step of `begun` (last to first, also when one fails; twice is once), journals it, verifies all of them,
+// and journals clean or dirty. Empty on clean, else the reason. `journal` may be unwritable: undoing goes on.
 std::string undo_steps(Journal& journal, const FaultPlan& plan, const std::vector<std::string>& preimages,
                        std::vector<std::size_t> begun, const Operators& operators);
 
@@ -40,6 +40,7 @@ class Guard {
  private:
   void on_line(std::string_view line);
   Status begin(const Json& spec);
+  Status be_alone(const std::string& state_dir);
   Status inject();
   void refuse(const Error& error);
   void renew(Time lease);

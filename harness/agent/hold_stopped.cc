@@ -2,11 +2,14 @@
 
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <ctime>
+#include <iterator>
 #include <map>
 
 #include "harness/base/text.h"
@@ -18,6 +21,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kStopDeadline{1500};
+constexpr milliseconds kUndoDeadline{1000};
 constexpr int kRoundsMax = 50;   // a process that forks threads faster than we seize them
 
 void pause_briefly() {
@@ -63,16 +67,28 @@ class HoldStoppedOperator final : public HostOperator {
 
   Status undo(const HostOperation& operation, const std::string&) override {
     const ProcessId process = std::get<HoldStopped>(operation).process;
+    const auto deadline = steady_clock::now() + kUndoDeadline;
     std::string trouble;
-    for (auto it = held_.begin(); it != held_.end();) {
-      if (it->second.process != process) {
-        ++it;
-        continue;
+    // In rounds, because a dead leader can be collected only after the last of its threads.
+    while (true) {
+      bool waiting = false;
+      for (auto it = held_.begin(); it != held_.end();) {
+        if (it->second.process != process) {
+          ++it;
+          continue;
+        }
+        const Result<bool> free = release(it->first, it->second);
+        if (!free.ok()) trouble = free.error().message;
+        const bool over = !free.ok() || *free;
+        waiting = waiting || !over;
+        it = over ? held_.erase(it) : std::next(it);
       }
-      // ESRCH: the thread has died (or been killed) meanwhile; there is nothing left to let go.
-      if (trace(PTRACE_DETACH, it->first, static_cast<unsigned long>(it->second.signal)) != 0 && errno != ESRCH)
-        trouble = system_error("let go of thread " + std::to_string(it->first)).message;
-      it = held_.erase(it);
+      if (!waiting) break;
+      if (steady_clock::now() > deadline) {
+        trouble = "some threads of process " + std::to_string(process.pid) + " did not reach their stop and cannot be let go";
+        break;
+      }
+      pause_briefly();
     }
     if (!trouble.empty()) return Error{Code::kSystem, trouble};
     return ok();
@@ -88,7 +104,8 @@ class HoldStoppedOperator final : public HostOperator {
         return threads.error();
       }
       int held = 0;
-      for (const ThreadState& thread : *threads) held += thread.state == 't' ? 1 : 0;
+      // Traced by us and running still counts: it may be about to stop.
+      for (const ThreadState& thread : *threads) held += thread.state == 't' || thread.tracer == ::getpid() ? 1 : 0;
       if (held == 0) return ok();
       if (steady_clock::now() > deadline)
         return Error{Code::kConflict,
@@ -106,13 +123,40 @@ class HoldStoppedOperator final : public HostOperator {
 
   Status seize(int tid, const ProcessId& process) {
     if (trace(PTRACE_SEIZE, tid, 0) != 0) {
-      if (errno == ESRCH) return ok();   // ended between the look and the call
-      return system_error("trace thread " + std::to_string(tid));
+      const Error error = system_error("trace thread " + std::to_string(tid));
+      if (!still_there(tid, process)) return ok();   // ended between the look and the call; EPERM while it does
+      return error;
     }
     held_[tid] = Held{process};
     if (trace(PTRACE_INTERRUPT, tid, 0) != 0 && errno != ESRCH)
       return system_error("interrupt thread " + std::to_string(tid));
     return ok();
+  }
+
+  bool still_there(int tid, const ProcessId& process) const {
+    const Result<std::vector<ThreadState>> threads = host_.threads(process);
+    if (!threads.ok()) return threads.error().code != Code::kUnavailable;
+    return std::any_of(threads->begin(), threads->end(), [tid](const ThreadState& thread) { return thread.tid == tid; });
+  }
+
+  // True when the thread is free or has ended. The kernel lets go only of a thread that is in its stop: one that has not
+  // arrived there yet is false. The dead are collected here, or their parent would not hear of it while we live.
+  static Result<bool> release(int tid, Held& held) {
+    if (trace(PTRACE_DETACH, tid, static_cast<unsigned long>(held.signal)) == 0) return true;
+    if (errno != ESRCH) return system_error("let go of thread " + std::to_string(tid));
+    return arrived(tid, held) == Arrival::kEnded;
+  }
+
+  enum class Arrival { kNotYet, kStopped, kEnded };
+  static Arrival arrived(int tid, Held& held) {
+    int status = 0;
+    const int got = ::waitpid(tid, &status, __WALL | WNOHANG);
+    if ((got < 0 && errno == ECHILD) || (got > 0 && !WIFSTOPPED(status))) return Arrival::kEnded;
+    if (got <= 0) return Arrival::kNotYet;
+    held.stopped = true;
+    // An event stop carries no signal; any other stop is a signal on its way, which must not get lost.
+    if ((status >> 16) != PTRACE_EVENT_STOP) held.signal = WSTOPSIG(status);
+    return Arrival::kStopped;
   }
 
   Status wait_for_stops(steady_clock::time_point deadline) {
@@ -123,19 +167,12 @@ class HoldStoppedOperator final : public HostOperator {
           ++it;
           continue;
         }
-        int status = 0;
-        const int got = ::waitpid(it->first, &status, __WALL | WNOHANG);
-        if ((got < 0 && errno == ECHILD) || (got > 0 && !WIFSTOPPED(status))) {
-          it = held_.erase(it);   // the thread ended
+        const Arrival arrival = arrived(it->first, it->second);
+        if (arrival == Arrival::kEnded) {
+          it = held_.erase(it);
           continue;
         }
-        if (got > 0) {
-          it->second.stopped = true;
-          // An event stop carries no signal; any other stop is a signal on its way, which must not get lost.
-          if ((status >> 16) != PTRACE_EVENT_STOP) it->second.signal = WSTOPSIG(status);
-        } else {
-          waiting = true;
-        }
+        waiting = waiting || arrival == Arrival::kNotYet;
         ++it;
       }
       if (!waiting) return ok();

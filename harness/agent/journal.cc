@@ -71,6 +71,7 @@ Result<JournalRecords> decode_journal(std::string_view bytes, const std::string&
     Json record = TRY(parse_json(body, path));
     out.records.push_back(std::move(record));
     at += kHeaderBytes + size;
+    out.sound = at;
   }
   return out;
 }
@@ -82,6 +83,9 @@ JournalState journal_state(const JournalRecords& journal) {
     const std::string type = text_at(record, "type");
     const auto step = static_cast<std::size_t>(integer_at(record, "step"));
     if (type == "plan") {
+      state = JournalState();
+      state.state = "planned";
+      state.boot_id = text_at(record, "boot_id");
       state.run = text_at(record, "run");
       state.fault = text_at(record, "fault");
       state.node = text_at(record, "node");
@@ -101,8 +105,6 @@ JournalState journal_state(const JournalRecords& journal) {
       state.state = "injected";
     } else if (type == "undo_begin") {
       state.state = "reverting";
-    } else if (type == "undo_done") {
-      std::erase(state.begun, step);
     } else if (type == "clean") {
       state.state = "clean";
     } else if (type == "dirty") {

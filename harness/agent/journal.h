@@ -30,7 +30,8 @@ std::string encode_record(const Json& record);
 
 struct JournalRecords {
   std::vector<Json> records;
-  bool torn = false;    // bytes after the last whole record
+  bool torn = false;         // bytes after the last whole record
+  std::size_t sound = 0;     // bytes of the whole records; what follows must go before anything is appended
 };
 // kCorrupt when a record before the last one is damaged (names its offset).
 Result<JournalRecords> decode_journal(std::string_view bytes, const std::string& path);
@@ -40,13 +41,14 @@ struct JournalState {
   std::string run, fault, node;
   std::string state;          // planned, injecting, injected, reverting, clean, dirty
   std::string reason;         // of dirty
-  std::string boot_id;        // of the newest lease
+  std::string boot_id;        // of plan and lease: the guard's
   Time lease_end{0};          // CLOCK_BOOTTIME
   ProcessId guard;
   Json plan;                  // the fault plan
   std::vector<std::string> preimages;   // by step; empty text for a step that has none yet
-  std::vector<std::size_t> begun;       // steps that began and whose undo is not done, in order
-  bool resolved() const { return state == "clean" || state == "planned"; }
+  std::vector<std::size_t> begun;       // steps that began, in order; undone again and verified until all is clean
+  // Nothing of it is on the node. While its guard lives, a planned fault is about to be injected.
+  bool resolved(bool guarded) const { return state == "clean" || (state == "planned" && !guarded); }
 };
 JournalState journal_state(const JournalRecords& records);
 

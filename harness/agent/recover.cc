@@ -10,28 +10,72 @@ namespace {
 
 constexpr std::string_view kEnding = ".journal";
 
-Result<FaultOnNode> read_fault(World& world, const std::string& path) {
+// The lease's end plus every undo budget in use and some more.
+constexpr Time kHungAfter = std::chrono::seconds(10);
+
+struct ReadFault {
   FaultOnNode fault;
-  fault.path = path;
-  const std::string bytes = TRY(world.files().read(path));
-  const Result<JournalRecords> records = decode_journal(bytes, path);
-  if (records.ok())
-    fault.journal = journal_state(*records);
-  else
-    fault.unreadable = records.error().message;
-  return fault;
+  std::string bytes;
+  JournalRecords records;
+};
+
+ReadFault read_fault(World& world, const std::string& path) {
+  ReadFault read;
+  read.fault.path = path;
+  const Result<std::string> bytes = world.files().read(path);
+  if (!bytes.ok()) {
+    read.fault.unreadable = bytes.error().message;
+    return read;
+  }
+  read.bytes = *bytes;
+  const Result<JournalRecords> records = decode_journal(read.bytes, path);
+  if (!records.ok()) {
+    read.fault.unreadable = records.error().message;
+    return read;
+  }
+  read.records = *records;
+  read.fault.journal = journal_state(read.records);
+  return read;
+}
+
+// Its process number and start time say little about a guard of an earlier boot.
+bool guard_lives(World& world, const JournalState& journal) {
+  if (journal.boot_id != world.boot_id()) return false;
+  const Result<ProcessId> guard = world.host().identify(journal.guard.pid);
+  if (!guard.ok()) return guard.error().code != Code::kUnavailable;   // not known is not gone
+  return *guard == journal.guard;
 }
 
 // Only with the lock held: the guard is gone.
-void undo_orphan(World& world, const Operators& operators, FaultOnNode& fault) {
+void undo_orphan(World& world, const Operators& operators, ReadFault& read) {
+  FaultOnNode& fault = read.fault;
   const Result<FaultPlan> plan = fault_plan_from_json(fault.journal.plan);
   if (!plan.ok()) {
     fault.unreadable = plan.error().message;
     return;
   }
+  // What a crash left of a last record would swallow everything that is appended behind it. Cut off or not, undo.
+  if (read.records.torn)
+    static_cast<void>(world.files().replace(fault.path, std::string_view(read.bytes).substr(0, read.records.sound)));
   Journal journal(world, fault.path);
   fault.journal.reason = undo_steps(journal, *plan, fault.journal.preimages, fault.journal.begun, operators);
   fault.journal.state = fault.journal.reason.empty() ? "clean" : "dirty";
+}
+
+void recover_fault(World& world, const Operators& operators, ReadFault& read) {
+  // The lock and not the process table decides: a guard holds it from before its first record to its end.
+  const Result<bool> ours = world.files().try_lock(journal_lock(read.fault.path));
+  if (!ours.ok()) {
+    read.fault.unreadable = ours.error().message;
+    return;
+  }
+  if (!*ours) {
+    read.fault.guarded = true;
+    return;
+  }
+  // What was read before the lock was ours may have changed since.
+  read = read_fault(world, read.fault.path);
+  if (!read.fault.resolved() && read.fault.unreadable.empty()) undo_orphan(world, operators, read);
 }
 
 Result<std::vector<FaultOnNode>> look(World& world, const std::string& state_dir, const Operators* operators) {
@@ -40,20 +84,12 @@ Result<std::vector<FaultOnNode>> look(World& world, const std::string& state_dir
   std::vector<FaultOnNode> out;
   for (const std::string& name : names) {
     if (name.size() < kEnding.size() || name.substr(name.size() - kEnding.size()) != kEnding) continue;
-    FaultOnNode fault = TRY(read_fault(world, directory + "/" + name));
-    if (!fault.resolved()) {
-      const Result<ProcessId> guard = world.host().identify(fault.journal.guard.pid);
-      fault.guarded = guard.ok() && *guard == fault.journal.guard;
-    }
-    if (operators != nullptr && !fault.resolved() && fault.unreadable.empty() && !fault.guarded) {
-      // The lock and not the process table decides: a guard that has just begun holds it.
-      const bool ours = TRY(world.files().try_lock(journal_lock(fault.path)));
-      if (ours)
-        undo_orphan(world, *operators, fault);
-      else
-        fault.guarded = true;
-    }
-    out.push_back(std::move(fault));
+    ReadFault read = read_fault(world, directory + "/" + name);
+    if (read.fault.unreadable.empty() && read.fault.journal.state != "clean")
+      read.fault.guarded = guard_lives(world, read.fault.journal);
+    if (operators != nullptr && !read.fault.resolved() && read.fault.unreadable.empty())
+      recover_fault(world, *operators, read);
+    out.push_back(std::move(read.fault));
   }
   return out;
 }
@@ -82,9 +118,12 @@ Result<std::vector<FaultOnNode>> survey_faults(World& world, const std::string& 
 }
 
 void end_guarded_faults(World& world, const std::vector<FaultOnNode>& faults) {
-  for (const FaultOnNode& fault : faults)
+  const Time now = world.now(Clock::kBoottime);
+  for (const FaultOnNode& fault : faults) {
+    const bool hung = fault.journal.lease_end != Time(0) && now > fault.journal.lease_end + kHungAfter;
     // A guard that is gone by now is what we want; the next survey says so.
-    if (fault.guarded) static_cast<void>(world.signal(fault.journal.guard, SIGTERM));
+    if (fault.guarded) static_cast<void>(world.signal(fault.journal.guard, hung ? SIGKILL : SIGTERM));
+  }
 }
 
 }  // namespace mixproof

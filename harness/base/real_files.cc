@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <map>
 
 #include "harness/base/epoll_world.h"
 #include "harness/base/unique_fd.h"
@@ -89,13 +90,14 @@ class RealFiles final : public Files {
   }
 
   Result<bool> try_lock(const std::string& path) override {
+    if (locks_.count(path) != 0) return true;
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!fd) return system_error("open " + path);
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) return false;
       return system_error("lock " + path);
     }
-    locks_.push_back(std::move(fd));
+    locks_.emplace(path, std::move(fd));
     return true;
   }
 
@@ -103,7 +105,14 @@ class RealFiles final : public Files {
   Status append_to(const std::string& path, std::string_view bytes, bool sync) {
     const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
     if (!fd) return system_error("open " + path);
-    TRY(write_all(fd.get(), bytes, path));
+    struct stat before {};
+    if (::fstat(fd.get(), &before) != 0) return system_error("stat " + path);
+    const Status written = write_all(fd.get(), bytes, path);
+    if (!written.ok()) {
+      // Whole or not at all: half a record would swallow the ones behind it. Each file has one writer.
+      if (::ftruncate(fd.get(), before.st_size) != 0) return Error{Code::kSystem, written.error().message + "; half of it stays"};
+      return written;
+    }
     if (!sync) return ok();
     if (::fdatasync(fd.get()) != 0) return system_error("sync " + path);
     return sync_directory_of(path);
@@ -117,7 +126,7 @@ class RealFiles final : public Files {
     return ok();
   }
 
-  std::vector<UniqueFd> locks_;
+  std::map<std::string, UniqueFd> locks_;
 };
 
 }  // namespace

@@ -1,12 +1,16 @@
-// The real HostView: /proc.
+// The real HostView: /proc. Only ENOENT and ESRCH mean that a process is gone; any other failure to read is not known.
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <cerrno>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
+#include <memory>
 #include <sstream>
 
 #include "harness/base/cgroup.h"
 #include "harness/base/epoll_world.h"
 #include "harness/base/text.h"
+#include "harness/base/unique_fd.h"
 
 namespace mixproof {
 namespace {
@@ -16,13 +20,30 @@ struct Stat {
   std::uint64_t start_ticks = 0;
 };
 
+Error proc_error(const std::string& path, int error) {
+  if (error == ENOENT || error == ESRCH) return {Code::kUnavailable, path + ": no such process"};
+  return system_error("read " + path, error);
+}
+
+Result<std::string> read_proc(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return proc_error(path, errno);
+  std::string out;
+  char buffer[4096];
+  while (true) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return proc_error(path, errno);
+    if (got == 0) return out;
+    out.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
 // /proc/PID/stat: the command in parentheses may hold anything, so fields are counted from the last ')'.
 Result<Stat> read_stat(const std::string& path) {
-  std::ifstream file(path);
-  std::string text;
-  if (!file || !std::getline(file, text, '\0')) return Error{Code::kUnavailable, path + ": no such process"};
+  const std::string text = TRY(read_proc(path));
   const std::size_t close = text.rfind(')');
-  if (close == std::string::npos) return Error{Code::kSystem, path + ": unexpected content"};
+  if (close == std::string::npos || close + 2 > text.size()) return Error{Code::kSystem, path + ": unexpected content"};
   const std::vector<std::string> fields = split(std::string_view(text).substr(close + 2), ' ');
   if (fields.size() < 20) return Error{Code::kSystem, path + ": too few fields"};
   Stat stat;
@@ -34,13 +55,15 @@ Result<Stat> read_stat(const std::string& path) {
 
 std::string directory_of(int pid) { return "/proc/" + std::to_string(pid); }
 
-// False when the thread ended meanwhile.
-bool read_status(const std::string& path, ThreadState& thread) {
-  std::ifstream file(path);
-  if (!file) return false;
-  std::string key;
+// kUnavailable when the thread ended meanwhile: gone, or only waiting to be reaped.
+Result<ThreadState> read_status(const std::string& path, int tid) {
+  const std::string text = TRY(read_proc(path));
+  ThreadState thread;
+  thread.tid = tid;
   bool seen_switches = false;
-  for (std::string line; std::getline(file, line);) {
+  std::istringstream lines(text);
+  std::string key;
+  for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     words >> key;
     if (key == "State:") words >> thread.state;
@@ -52,7 +75,25 @@ bool read_status(const std::string& path, ThreadState& thread) {
       seen_switches = true;
     }
   }
-  return seen_switches;
+  if (thread.state == 'Z' || thread.state == 'X') return Error{Code::kUnavailable, path + ": ended"};
+  if (!seen_switches) return Error{Code::kSystem, path + ": unexpected content"};
+  return thread;
+}
+
+Result<std::vector<int>> list_threads(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
+  if (!directory) return proc_error(path, errno);
+  std::vector<int> out;
+  while (true) {
+    errno = 0;
+    const dirent* entry = ::readdir(directory.get());
+    if (entry == nullptr) break;
+    const std::string_view name(entry->d_name);
+    int tid = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), tid).ec == std::errc()) out.push_back(tid);
+  }
+  if (errno != 0) return proc_error(path, errno);
+  return out;
 }
 
 class RealHostView final : public HostView {
@@ -69,13 +110,14 @@ class RealHostView final : public HostView {
     if (now != process)
       return Error{Code::kUnavailable, "process " + std::to_string(process.pid) + " has been replaced by another"};
     std::vector<ThreadState> out;
-    std::error_code error;
-    std::filesystem::directory_iterator it(directory_of(process.pid) + "/task", error);
-    for (const std::filesystem::directory_iterator end; !error && it != end; it.increment(error)) {
-      ThreadState thread;
-      const std::string name = it->path().filename().string();
-      std::from_chars(name.data(), name.data() + name.size(), thread.tid);
-      if (read_status(it->path().string() + "/status", thread)) out.push_back(thread);
+    const std::string directory = directory_of(process.pid) + "/task/";
+    const std::vector<int> tids = TRY(list_threads(directory));
+    for (const int tid : tids) {
+      const Result<ThreadState> thread = read_status(directory + std::to_string(tid) + "/status", tid);
+      if (thread.ok())
+        out.push_back(*thread);
+      else if (thread.error().code != Code::kUnavailable)
+        return thread.error();
     }
     if (out.empty()) return Error{Code::kUnavailable, "process " + std::to_string(process.pid) + " has ended"};
     return out;

@@ -1,7 +1,6 @@
 // `mixproof fault`: one fault by hand, and what became of faults on nodes.
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "harness/base/text.h"
 #include "harness/cli/arguments.h"
@@ -16,7 +15,8 @@ namespace mixproof {
 namespace {
 
 constexpr const char* kHelp =
-    "usage: mixproof fault inject NAME --on NODE --pid PID [--for 5s] [--param KEY=VALUE]... [--dry-run] [--yes]\n"
+    "usage: mixproof fault inject NAME --on NODE --pid PID [--for 5s] [--lease 15s] [--param KEY=VALUE]...\n"
+    "                             [--dry-run] [--yes]\n"
     "       mixproof fault status  [--on NODE]... [-i INVENTORY] [--json]\n"
     "       mixproof fault revert  [--on NODE]... [-i INVENTORY]\n"
     "       mixproof fault recover [--on NODE]... [-i INVENTORY]\n"
@@ -27,10 +27,11 @@ constexpr const char* kHelp =
     "\n"
     "  --on NODE    a node of a lab or of the inventory; default: all that are known, for inject this machine (local)\n"
     "  --pid PID    a process on that node\n"
+    "  --lease 15s  how long the fault may last after the last renewal, when everything else has died; renewed at a third\n"
     "\n"
     "exit status: 0 done, clean; 2 not effective; 3 failed; 4 wrong usage; 5 not proved clean; 6 refused now\n";
 
-constexpr Time kLease = std::chrono::seconds(15), kRenew = std::chrono::seconds(5);
+constexpr double kLeaseMin_s = 1, kLeaseMax_s = 300;
 constexpr Time kRecoverDeadline = std::chrono::seconds(25);
 
 Result<Json> params_of(const Arguments& arguments) {
@@ -65,6 +66,7 @@ struct Injection {
   std::string fault, node;
   FaultPlanEntry entry;
   ProbeTargets target;
+  Time lease{0};
 };
 
 Result<Injection> read_injection(const Arguments& arguments) {
@@ -83,6 +85,9 @@ Result<Injection> read_injection(const Arguments& arguments) {
   for (const std::string& pid : arguments.all("--pid")) out.target.pids.push_back(std::atoi(pid.c_str()));
   if (out.target.empty()) return Error{Code::kInvalid, "--pid is missing: what is the fault to hit?"};
   out.entry.for_s = TRY(parse_duration_s(arguments.get("--for", "24m")));
+  const double lease_s = TRY(parse_duration_s(arguments.get("--lease", "15s")));
+  if (!(lease_s >= kLeaseMin_s && lease_s <= kLeaseMax_s)) return Error{Code::kInvalid, "--lease must be 1s to 300s"};
+  out.lease = Time(static_cast<std::int64_t>(lease_s * 1e9));
   out.entry.id = "by-hand/0";
   out.entry.fault = out.fault;
   out.entry.target = "process " + join(arguments.all("--pid"), ", ");
@@ -114,12 +119,12 @@ Result<int> inject(const Arguments& arguments) {
     return Error{Code::kInvalid, "say --yes to inject it"};
   }
   std::string state;
-  bool not_effective = false;
+  bool effective = false;
   FaultHost host{.link = [&](const std::string& node) { return hands.link(node); },
                  .record =
                      [&](const Json& row) {
                        state = text_at(row, "state");
-                       not_effective = not_effective || state == "not_effective" || state == "refused";
+                       effective = effective || state == "effective";
                        print_state(row);
                      },
                  .run_probe =
@@ -133,7 +138,7 @@ Result<int> inject(const Arguments& arguments) {
                  }};
   FaultRun fault(*world, std::move(host),
                  {.entry = what.entry, .node = what.node, .target = what.target,
-                  .run = "by-hand-" + std::to_string(::getpid()), .lease = kLease, .renew_every = kRenew,
+                  .run = hands.run(), .lease = what.lease, .renew_every = what.lease / 3,
                   .latest_end = world->now(Clock::kMonotonic) + std::chrono::hours(24)},
                  [] {});
   hands.on_fault = [&fault](const std::string&, const Json& event) { fault.on_event(event); };
@@ -143,8 +148,8 @@ Result<int> inject(const Arguments& arguments) {
   world->after(std::chrono::milliseconds(1200), [&fault] { fault.inject(); });
   world->run_until([&fault] { return fault.finished(); });
   hands.leave();
-  if (state == "dirty") return 5;
-  return not_effective ? 2 : 0;
+  if (state == "clean") return effective ? 0 : 2;
+  return state == "refused" ? 6 : state == "not_injected" ? 3 : 5;
 }
 
 std::string fault_line(const std::string& node, const Json& fault) {
@@ -206,7 +211,7 @@ Result<int> tell(const Arguments& arguments, const std::string& order) {
 
 int fault_main(std::span<const std::string> args) {
   const Result<Arguments> arguments =
-      Arguments::parse(args, {{"--on", ""}, {"--pid", ""}, {"--for", ""}, {"--param", ""}, {"--inventory", "-i"},
+      Arguments::parse(args, {{"--on", ""}, {"--pid", ""}, {"--for", ""}, {"--lease", ""}, {"--param", ""}, {"--inventory", "-i"},
                               {"--dry-run", "", false}, {"--yes", "", false}, {"--json", "", false}, {"--help", "-h", false}});
   if (!arguments.ok()) return command_failed("fault", arguments.error());
   const std::vector<std::string>& words = arguments->positional();

@@ -22,7 +22,7 @@ Hands::Hands(RealWorld& world, std::vector<NodeAddress> nodes, std::function<voi
                 world_.after(Time(0), [node, then = std::move(then)] { then(Error{Code::kPeerLost, node + " is lost"}); });
               },
               std::move(on_row)),
-      run_("by-hand-" + std::to_string(::getpid())) {}
+      run_("by-hand-" + std::to_string(world.now(Clock::kUtc).count() / 1'000'000) + "-" + std::to_string(::getpid())) {}
 
 Hands::~Hands() = default;
 

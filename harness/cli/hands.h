@@ -28,6 +28,7 @@ class Hands {
   ProbeRunner& probes() { return probes_; }
   std::unique_ptr<AgentLink> new_link(const std::string& node, AgentLink::Events events);
   const std::vector<NodeAddress>& nodes() const { return nodes_; }
+  const std::string& run() const { return run_; }   // unlike any before: journals on nodes carry it
   bool interrupted() const { return interrupted_; }
 
   std::function<void(const std::string& node, const Json& event)> on_fault;

@@ -164,7 +164,9 @@ Result<int> run_suite(const RunOptions& options) {
   const std::map<std::string, std::string> cpus = TRY(place(plan, allowed_cpus()));
   TRY(confirm(plan, options));
   for (const ServicePlan& service : plan.services) TRY(service_available(service));
-  const std::string id = plan.name + "-" + std::to_string(seed) + "-" + std::to_string(::getpid());
+  // Journals on nodes carry it for ever, and process numbers come again.
+  const std::string id = plan.name + "-" + std::to_string(world->now(Clock::kUtc).count() / 1'000'000) + "-" +
+                         std::to_string(::getpid());
   std::fprintf(stderr, "mixproof: %s, seed %llu, placement %s\n", plan.name.c_str(),
                static_cast<unsigned long long>(seed), plan.placement.c_str());
   const Fleet fleet = TRY(open_fleet(plan, options.inventory, id));

@@ -94,11 +94,12 @@ void FaultRun::revert(const std::string& why) {
   world_.cancel(renew_timer_);
   world_.cancel(end_timer_);
   if (!begun_) return conclude("not_injected", why);
+  if (lost_) return;   // a new agent is being asked already
   wait_timer_ = world_.at(Clock::kMonotonic, std::max(give_up_at_, world_.now(Clock::kMonotonic) + kMargin), [this] {
     if (!finished_ && !lost_) node_lost();   // silent past its lease: ask the node through a fresh agent
   });
   AgentLink* link = host_.link(order_.node);
-  if (link == nullptr || lost_) return;
+  if (link == nullptr) return;
   link->ask({{"do", "revert"}, {"fault_id", id()}, {"why", why}}, kAnswer, [](const Result<Json>&) {});
 }
 
@@ -224,7 +225,9 @@ void FaultRun::judge_clean() {
         reasons.push_back(format("%s of %s is still %.3g", text_at(control, "metric").c_str(),
                                  text_at(control, "of").c_str(), value));
   }
-  conclude(reasons.empty() ? "clean" : "dirty", join(reasons, "; "));
+  // What the controls could not see after the fault, the guard's own proof stands for; the reader is told.
+  if (reasons.empty()) return conclude("clean", looks_["after"].trouble);
+  conclude("dirty", join(reasons, "; "));
 }
 
 void FaultRun::conclude(const std::string& name, const std::string& detail) {
@@ -256,28 +259,36 @@ void FaultRun::ask_new_agent() {
   if (world_.now(Clock::kMonotonic) > give_up_at_)
     return conclude("dirty", "its node is lost, and nothing there answers that the fault has ended");
   const auto again = [this] { wait_timer_ = world_.after(kAskAgain, [this] { ask_new_agent(); }); };
-  probe_link_ = host_.new_link(
-      order_.node, {.on_ready =
-                        [this, again] {
-                          const Json* recovered = member(probe_link_->handshake(), "faults");
-                          const Json* faults = recovered == nullptr ? nullptr : member(*recovered, "faults");
-                          std::string found, detail;
-                          for (std::size_t i = 0; faults != nullptr && i < faults->size(); ++i)
-                            if (text_at((*faults)[i], "fault") == id() && text_at((*faults)[i], "run") == order_.run) {
-                              found = text_at((*faults)[i], "state");
-                              detail = text_at((*faults)[i], "reason");
-                            }
-                          if (found == "clean") return conclude("clean", "proved by a new agent on " + order_.node);
-                          if (found == "dirty") return conclude("dirty", detail);
-                          // A guard journals before it acts, so after a while no journal means no injection.
-                          if (faults != nullptr && found.empty() && world_.now(Clock::kMonotonic) > begun_at_ + kMargin)
-                            return conclude("not_injected", "no journal of it on " + order_.node);
-                          again();
-                        },
-                    .on_event = [](const Json&) {},
-                    .on_lost = [again](const Error&) { again(); },
-                    .on_clock = [] {}});
+  probe_link_ = host_.new_link(order_.node, {.on_ready = [this, again] { if (!read_journals()) again(); },
+                                             .on_event = [](const Json&) {},
+                                             .on_lost = [again](const Error&) { again(); },
+                                             .on_clock = [] {}});
   probe_link_->connect();
+}
+
+// What the new agent found when it started, after recovering what no guard holds. False when that settles nothing yet.
+bool FaultRun::read_journals() {
+  const Json* recovered = member(probe_link_->handshake(), "faults");
+  const Json* faults = recovered == nullptr ? nullptr : member(*recovered, "faults");
+  if (faults == nullptr) return false;   // it could not look
+  const Json* found = nullptr;
+  std::string unreadable;
+  for (const Json& fault : *faults) {
+    if (text_at(fault, "fault") == id() && text_at(fault, "run") == order_.run) found = &fault;
+    if (text_at(fault, "fault").empty()) unreadable = text_at(fault, "reason");   // may be ours
+  }
+  if (found != nullptr && text_at(*found, "state") == "dirty" && !flag_at(*found, "guarded")) {
+    conclude("dirty", text_at(*found, "reason"));
+  } else if (found != nullptr && flag_at(*found, "resolved")) {
+    const bool began = text_at(*found, "state") == "clean";
+    conclude(began ? "clean" : "not_injected", "proved by a new agent on " + order_.node);
+  } else if (found == nullptr && !unreadable.empty()) {
+    conclude("dirty", "a journal cannot be read: " + unreadable);
+  } else if (found == nullptr && !injected_ && world_.now(Clock::kMonotonic) > begun_at_ + kMargin) {
+    // A guard journals before it acts, so after a while no journal means no injection.
+    conclude("not_injected", "no journal of it on " + order_.node);
+  }
+  return finished_;
 }
 
 }  // namespace mixproof

@@ -70,6 +70,7 @@ class FaultRun {
   void finish();
   void conclude(const std::string& state, const std::string& detail);
   void ask_new_agent();
+  bool read_journals();
   Json evidence() const;
   Json request(const std::string& order) const;
 
