@@ -214,6 +214,21 @@ Json EndToEnd::json_file(const std::string& name) const {
   return out;
 }
 
+std::string EndToEnd::breaks(const std::string& kind, const std::string& file) {
+  constexpr const char* kValidate =
+      "import json, sys, jsonschema\n"
+      "schema, document = (json.load(open(name)) for name in sys.argv[1:])\n"
+      "jsonschema.Draft7Validator.check_schema(schema)\n"
+      "for error in jsonschema.Draft7Validator(schema).iter_errors(document):\n"
+      "    print('/' + '/'.join(map(str, error.absolute_path)), error.message)\n";
+  const Ended schema = run({"schema", kind});
+  const std::string schema_path = write("schema-" + kind + ".json", schema.out);
+  CommandOptions python;
+  python.program = "/usr/bin/python3";   // Debian's, which has jsonschema
+  const Ended ended = run({"-c", kValidate, schema_path, file.front() == '/' ? file : path(file)}, python);
+  return ended.status == 0 ? ended.out : ended.err;
+}
+
 std::vector<Json> EndToEnd::recorded(const std::string& run_directory) const {
   const Result<RecordingRows> rows = read_recording(path(run_directory) + "/" + kRecordingFile);
   EXPECT_TRUE(rows.ok()) << (rows.ok() ? "" : rows.error().message);

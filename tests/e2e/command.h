@@ -71,6 +71,8 @@ class EndToEnd : public testing::Test {
   static std::string suite(const std::string& name);       // of tests/e2e/suites, with its path
   Json json_file(const std::string& name) const;  // fails the test when it is no JSON
   Json report(const std::string& run_directory) const { return json_file(run_directory + "/report.json"); }
+  // What a validator that nobody here wrote says about a document and `mixproof schema KIND`; empty: valid.
+  std::string breaks(const std::string& kind, const std::string& file);
   std::vector<Json> recorded(const std::string& run_directory) const;
 
   std::string directory_;

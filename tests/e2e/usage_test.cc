@@ -96,9 +96,10 @@ TEST_F(Usage, AnOutputDirectoryThatHoldsSomethingIsRefused) {
 
 TEST_F(Usage, ARunOnAnInventoryAsksFirstAndWithoutATerminalRefuses) {
   const std::string inventory = write("inventory.json", R"({"nodes": [
-      {"name": "a", "address": "127.0.0.1", "roles": ["edge", "serve"]},
-      {"name": "b", "address": "127.0.0.1", "roles": ["serve"]}]})");
-  refuses({"run", suite("short"), "-i", inventory}, {"process_pause", "llm[0]", "--yes"});
+      {"name": "a", "address": "127.0.0.1", "roles": ["edge"]},
+      {"name": "b", "address": "127.0.0.1", "roles": ["serve"]},
+      {"name": "c", "address": "127.0.0.1", "roles": ["serve"]}]})");
+  refuses({"run", suite("short"), "-i", inventory}, {"process_pause", "llm[0]", "127.0.0.1", "--yes"});
 }
 
 TEST_F(Usage, SomeoneWhoIsNotRootIsToldWhatToDo) {
