@@ -33,6 +33,20 @@ Result<std::unique_ptr<Reactor>> Reactor::create() {
   return reactor;
 }
 
+// What handlers and timers hold (a child that still runs, its pipes) forgets its own descriptors here when it goes, so
+// each leaves its table before it ends.
+Reactor::~Reactor() {
+  for (TimerQueue* queue : {&monotonic_, &boottime_})
+    while (!queue->timers.empty()) {
+      const auto last = std::move(queue->timers.begin()->second.task);
+      queue->timers.erase(queue->timers.begin());
+    }
+  while (!handlers_.empty()) {
+    const auto last = std::move(handlers_.begin()->second);
+    handlers_.erase(handlers_.begin());
+  }
+}
+
 Status Reactor::add_queue(TimerQueue& queue, clockid_t clock) {
   queue.clock = clock;
   queue.fd = UniqueFd(::timerfd_create(clock, TFD_CLOEXEC | TFD_NONBLOCK));

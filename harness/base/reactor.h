@@ -16,6 +16,7 @@ namespace mixproof {
 class Reactor {
  public:
   static Result<std::unique_ptr<Reactor>> create();
+  ~Reactor();
 
   // `events` are EPOLLIN and the like. One handler a descriptor; watching again replaces it.
   Status watch(int fd, std::uint32_t events, std::function<void(std::uint32_t)> handler);

@@ -36,8 +36,9 @@ std::optional<std::vector<NodeAddress>> match(const Lab& lab, const Plan& plan) 
 }
 
 Result<Inventory> load_inventory(const std::string& path) {
-  const std::string text = TRY(make_real_files()->read(path));
-  const Json json = TRY(parse_json(text, path));
+  const Result<std::string> text = make_real_files()->read(path);
+  if (!text.ok()) return Error{Code::kInvalid, "inventory: " + text.error().message};
+  const Json json = TRY(parse_json(*text, path));
   Result<Inventory> inventory = read_inventory(json);
   if (!inventory.ok()) return Error{Code::kInvalid, path + ": " + inventory.error().message};
   return inventory;

@@ -8,6 +8,7 @@
 
 #include "harness/agent/worker.h"
 #include "harness/base/build.h"
+#include "harness/base/text.h"
 #include "harness/cli/inspect.h"
 #include "harness/cli/judging.h"
 #include "harness/cli/lab.h"
@@ -58,6 +59,13 @@ void print_help(std::FILE* out) {
     if (command.help != nullptr) std::fprintf(out, "  %-12s %s\n", command.name, command.help);
 }
 
+std::vector<std::string> known_commands() {
+  std::vector<std::string> out;
+  for (const Command& command : kCommands)
+    if (command.help != nullptr) out.emplace_back(command.name);
+  return out;
+}
+
 int run_command(const std::vector<std::string>& args) {
   const std::string name = args.empty() ? "" : args[0];
   if (name == "--help" || name == "-h" || name == "help") {
@@ -70,7 +78,11 @@ int run_command(const std::vector<std::string>& args) {
   }
   for (const Command& command : kCommands)
     if (name == command.name) return command.main(Args(args).subspan(1));
-  if (!name.empty()) std::fprintf(stderr, "mixproof: there is no command '%s'\n", name.c_str());
+  if (!name.empty()) {
+    const std::string near = nearest(name, known_commands());
+    std::fprintf(stderr, "mixproof: there is no command '%s'%s\n\n", name.c_str(),
+                 near.empty() ? "" : ("; did you mean '" + near + "'?").c_str());
+  }
   print_help(stderr);
   return 4;
 }

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -82,15 +83,29 @@ Result<LoadedPlan> load_plan(const RunOptions& options, std::uint64_t seed) {
   return LoadedPlan{std::move(*plan), sha256_hex(*text)};
 }
 
-// A run on anything but a lab touches machines that people use: it is shown first, and needs a yes.
-Status confirm(const Plan& plan, const RunOptions& options) {
-  if (options.inventory.empty() || options.yes) return ok();
-  std::fputs(plan_text(plan).c_str(), stderr);
-  if (::isatty(0) == 0)
-    return Error{Code::kInvalid, "this would run on the nodes of " + options.inventory + "; say --yes to do it without asking"};
-  std::fputs("Run it? [y/N] ", stderr);
+// While we wait for a person, Ctrl-C ends us at once: nothing has been started.
+std::string ask_person(const std::string& question) {
+  std::fputs(question.c_str(), stderr);
+  sigset_t signals, before;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  ::sigprocmask(SIG_UNBLOCK, &signals, &before);
   std::string answer;
   std::getline(std::cin, answer);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return answer;
+}
+
+// A run on anything but a lab touches machines that people use: it is shown first, and needs a yes.
+Status confirm(const Plan& plan, const Fleet& fleet, const RunOptions& options) {
+  if (options.inventory.empty() || options.yes) return ok();
+  std::fputs(plan_text(plan).c_str(), stderr);
+  std::fputs("nodes:\n", stderr);
+  for (const NodeAddress& node : fleet.nodes)
+    std::fprintf(stderr, "  %-12s %s\n", node.name.c_str(), node.address.c_str());
+  if (::isatty(0) == 0)
+    return Error{Code::kInvalid, "this would run on the nodes of " + options.inventory + "; say --yes to do it without asking"};
+  const std::string answer = ask_person("Run it? [y/N] ");
   if (answer == "y" || answer == "yes") return ok();
   return Error{Code::kRefused, "not confirmed; nothing was run"};
 }
@@ -105,6 +120,17 @@ void link_latest(const std::string& directory) {
   fs::rename(temporary, link, ignored);
 }
 
+// The directory of -o is new or empty.
+Status check_output(const std::string& directory) {
+  if (directory.empty()) return ok();
+  std::error_code ignored;
+  if (std::filesystem::exists(directory, ignored) && !std::filesystem::is_directory(directory, ignored))
+    return Error{Code::kInvalid, "-o " + directory + " is not a directory"};
+  if (std::filesystem::is_directory(directory, ignored) && !std::filesystem::is_empty(directory, ignored))
+    return Error{Code::kInvalid, "-o " + directory + " is not empty: a run wants a directory of its own"};
+  return ok();
+}
+
 Result<std::string> make_output(World& world, const RunOptions& options, const Plan& plan) {
   std::string directory = options.output;
   if (directory.empty()) {
@@ -114,9 +140,8 @@ Result<std::string> make_output(World& world, const RunOptions& options, const P
     for (int n = 2; std::filesystem::exists(directory); ++n)
       directory = "mixproof-runs/" + plan.name + "-" + time + "-" + std::to_string(n);
   }
-  const Result<std::vector<std::string>> there = world.files().list(directory);
-  if (there.ok() && !there->empty()) return Error{Code::kInvalid, directory + " is not empty"};
-  TRY(world.files().make_directories(directory + "/logs"));
+  const Status made = world.files().make_directories(directory + "/logs");
+  if (!made.ok()) return Error{Code::kInvalid, made.error().message};   // the same command cannot work
   if (options.output.empty()) link_latest(directory);
   return directory;
 }
@@ -162,14 +187,15 @@ Result<int> run_suite(const RunOptions& options) {
   const LoadedPlan loaded = TRY(load_plan(options, seed));
   const Plan& plan = loaded.plan;
   const std::map<std::string, std::string> cpus = TRY(place(plan, allowed_cpus()));
-  TRY(confirm(plan, options));
   for (const ServicePlan& service : plan.services) TRY(service_available(service));
+  TRY(check_output(options.output));
   // Journals on nodes carry it for ever, and process numbers come again.
   const std::string id = plan.name + "-" + std::to_string(world->now(Clock::kUtc).count() / 1'000'000) + "-" +
                          std::to_string(::getpid());
   std::fprintf(stderr, "mixproof: %s, seed %llu, placement %s\n", plan.name.c_str(),
                static_cast<unsigned long long>(seed), plan.placement.c_str());
   const Fleet fleet = TRY(open_fleet(plan, options.inventory, id));
+  TRY(confirm(plan, fleet, options));   // of a lab nothing is asked
   const auto with_fleet = [&]() -> Result<int> {
     RunSetup setup{.id = id, .directory = {}, .build = build_digest(), .plan = plan, .nodes = fleet.nodes,
                    .services = {}, .cpus = cpus, .outside_cgroups = {}};

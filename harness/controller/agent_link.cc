@@ -116,7 +116,11 @@ void AgentLink::exited(int wait_status) {
 }
 
 void AgentLink::leave(Time deadline, std::function<void()> then) {
-  if (over_) return then();
+  if (over_) {
+    // Lost, but what started it may still be there (a frozen agent holds its launcher): it must not outlast the run.
+    if (child_) child_->kill(SIGKILL);
+    return then();
+  }
   leaving_ = true;
   left_ = std::move(then);
   world_.cancel(ping_timer_);

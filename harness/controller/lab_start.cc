@@ -9,7 +9,6 @@
 
 #include "harness/base/cgroup.h"
 #include "harness/base/json.h"
-#include "harness/base/text.h"
 #include "harness/controller/lab_files.h"
 #include "harness/controller/lab_init.h"
 
@@ -61,19 +60,14 @@ Result<StartingInit> StartingInit::start(const InitStart& what) {
     for (const std::string& word : {std::string("--node"), what.node, std::string("--index"), std::to_string(what.index)})
       words.push_back(word);
   }
-  // A maths library that starts its threads when it is loaded would make every init a big one.
-  std::vector<std::string> variables = {"OPENBLAS_NUM_THREADS=1"};
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    if (!starts_with(*entry, "OPENBLAS_NUM_THREADS=")) variables.emplace_back(*entry);
-  }
-  std::vector<char*> argv = pointers(words), environment = pointers(variables);
+  std::vector<char*> argv = pointers(words);
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0) return system_error("pipe2");
   UniqueFd read_end(fds[0]);
   const UniqueFd write_end(fds[1]);
   const int pid = ::fork();
   if (pid < 0) return system_error("fork");
-  if (pid == 0) become_init(what, write_end.get(), argv.data(), environment.data());
+  if (pid == 0) become_init(what, write_end.get(), argv.data(), environ);
   return StartingInit(what.node.empty() ? "fabric" : what.node, pid, read_end.release(), what.log);
 }
 

@@ -1,6 +1,7 @@
 #include "probes/backends/cpu/gemm.h"
 
 #include <cblas.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 
@@ -9,6 +10,38 @@
 
 namespace mixproof {
 namespace {
+
+// OpenBLAS starts its threads when it is loaded, and a signal that a process waits for in an orderly way (a guard's
+// SIGTERM, a run's Ctrl-C) would end it through such a thread. So nothing is linked against it: it is opened by those
+// who compute.
+struct Blas {
+  decltype(&cblas_sgemm) sgemm = nullptr;
+  decltype(&openblas_set_num_threads) set_num_threads = nullptr;
+  decltype(&openblas_get_corename) get_corename = nullptr;
+  std::string trouble;   // why it cannot be used; else empty
+};
+
+Blas open_blas() {
+  Blas blas;
+  void* library = ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (library != nullptr) {
+    blas.sgemm = reinterpret_cast<decltype(blas.sgemm)>(::dlsym(library, "cblas_sgemm"));
+    blas.set_num_threads =
+        reinterpret_cast<decltype(blas.set_num_threads)>(::dlsym(library, "openblas_set_num_threads"));
+    blas.get_corename = reinterpret_cast<decltype(blas.get_corename)>(::dlsym(library, "openblas_get_corename"));
+  }
+  if (blas.sgemm == nullptr || blas.set_num_threads == nullptr || blas.get_corename == nullptr) {
+    const char* why = ::dlerror();
+    blas.trouble = std::string("OpenBLAS cannot be opened (Debian package libopenblas0): ") +
+                   (why == nullptr ? "a function is missing" : why);
+  }
+  return blas;
+}
+
+const Blas& blas() {
+  static const Blas kBlas = open_blas();
+  return kBlas;
+}
 
 void fill(std::vector<float>& matrix, Random random) {
   for (float& value : matrix) value = static_cast<float>(static_cast<int>(random.below(17)) - 8);
@@ -32,7 +65,8 @@ Result<Gemm> Gemm::create(std::int64_t n, std::uint64_t seed) {
     return Error{Code::kInvalid, format("matrices of %lld x %lld: the size must be 1 to %lld",
                                         static_cast<long long>(n), static_cast<long long>(n),
                                         static_cast<long long>(kMaxSize))};
-  openblas_set_num_threads(1);
+  if (!blas().trouble.empty()) return Error{Code::kUnavailable, blas().trouble};
+  blas().set_num_threads(1);
   Gemm gemm(static_cast<std::size_t>(n));
   const std::size_t elements = gemm.n_ * gemm.n_;
   gemm.a_.resize(elements);
@@ -55,8 +89,8 @@ Result<Gemm> Gemm::create(std::int64_t n, std::uint64_t seed) {
 
 void Gemm::multiply() {
   const int n = static_cast<int>(n_);
-  cblas_sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1.0F, a_.data(), n, b_.data(), n,
-              0.0F, c_.data(), n);
+  blas().sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1.0F, a_.data(), n, b_.data(), n,
+               0.0F, c_.data(), n);
 }
 
 Status Gemm::verify() {
@@ -73,6 +107,8 @@ Status Gemm::verify() {
   return ok();
 }
 
-std::string Gemm::core_name() { return openblas_get_corename(); }
+std::string Gemm::core_name() {
+  return blas().trouble.empty() ? blas().get_corename() : "unknown";
+}
 
 }  // namespace mixproof
