@@ -335,15 +335,20 @@ Result<Json> Agent::inject(const Json& request) {
   spec.argv = {options_.program, "guard"};
   spec.log = directory_ + "/logs/guard.log";
   spec.outlives_parent = true;
-  if (!cgroup_.empty()) spec.cgroup = cgroup_ + "/guard." + plain_name(id);
+  spec.cgroup = guard_cgroup(id);
   guarded->child = TRY(world_.spawn(spec, {.on_line = [this, id](std::string_view line) { guard_line(id, line); },
                                            .on_exit = [this, id](int) { guard_exit(id); }}));
   const Json order = {{"run", run_}, {"fault", id}, {"node", node_}, {"state_dir", options_.state_dir},
-                      {"plan", plan_json}, {"lease_ms", integer_at(request, "lease_ms")}};
+                      {"plan", plan_json}, {"lease_ms", integer_at(request, "lease_ms")}, {"cgroup", spec.cgroup}};
   Child& child = *guarded->child;
   guards_[id] = std::move(guarded);
   TRY(child.send(line_of({{"guard", order}})));
   return Json{{"plan", plan_json}};
+}
+
+// Unlike any other, now and later: whoever recovers the fault clears it.
+std::string Agent::guard_cgroup(const std::string& fault) const {
+  return cgroup_.empty() ? "" : cgroup_ + "/guard." + plain_name(run_ + "." + fault);
 }
 
 Result<Json> Agent::order_guard(const Json& request, const std::string& order) {
@@ -368,7 +373,7 @@ void Agent::guard_exit(const std::string& fault) {
   if (it == guards_.end()) return;
   const std::string state = it->second->state;
   it->second->child.reset();
-  if (!cgroup_.empty()) static_cast<void>(world_.clear_cgroup(cgroup_ + "/guard." + plain_name(fault)));
+  if (!cgroup_.empty()) static_cast<void>(world_.clear_cgroup(guard_cgroup(fault)));
   if (state != "clean" && state != "dirty" && state != "refused") {
     // The guard died with its fault on: its journal says what to undo.
     event({{"event", "fault"}, {"fault", fault}, {"state", "guard_lost"},

@@ -43,6 +43,7 @@ class Agent {
   void stop_task(const Json& request);
   Result<FaultPlan> plan_fault(const Json& request);
   Result<Json> inject(const Json& request);
+  std::string guard_cgroup(const std::string& fault) const;
   Result<Json> order_guard(const Json& request, const std::string& order);
   Result<Json> recover(bool end_guarded);
 

@@ -90,10 +90,14 @@ Status Guard::begin(const Json& spec) {
   const std::string path = journal_path(state_dir, run, fault_);
   const bool locked = TRY(world_.files().try_lock(journal_lock(path)));
   if (!locked) return Error{Code::kRefused, "fault " + fault_ + " already has a guard"};
+  // Ids of runs and faults are used once; an older journal under this name would speak for us.
+  const std::vector<std::string> names = TRY(world_.files().list(journal_directory(state_dir)));
+  for (const std::string& name : names)
+    if (journal_directory(state_dir) + "/" + name == path) return Error{Code::kRefused, path + " is there already"};
   journal_.emplace(world_, path);
   // No journal, no injection.
   TRY(journal_->write("plan", {{"run", run}, {"fault", fault_}, {"node", text_at(spec, "node")}, {"plan", *plan},
-                               {"guard", process_to_json(world_.self())}}));
+                               {"guard", process_to_json(world_.self())}, {"cgroup", text_at(spec, "cgroup")}}));
   TRY(be_alone(state_dir));
   lease_end_ = world_.now(Clock::kBoottime) + lease;
   TRY(journal_->write("lease", {{"end_ns", lease_end_.count()}}));

@@ -2,7 +2,7 @@
 // until it is told to revert (by its agent, or SIGTERM) or its lease ends, undoes every step, and proves that nothing
 // is left. The end of its input only means that renewals have stopped.
 //
-//   in:  {"guard": {run, fault, node, state_dir, plan, lease_ms}}   first line
+//   in:  {"guard": {run, fault, node, state_dir, plan, lease_ms, cgroup}}   first line; cgroup is the guard's own
 //        {"do": "renew", "lease_ms": N}   {"do": "revert"}
 //   out: {"fault": id, "state": injecting | injected | reverting | clean | dirty | refused, "at_ns", "detail"}
 //        at_ns is CLOCK_MONOTONIC of the node, taken when the state was reached.

@@ -26,6 +26,14 @@ std::uint32_t checksum(std::string_view bytes) {
       ::crc32(0, reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<unsigned int>(bytes.size())));
 }
 
+// The body of the record that these bytes begin with; empty when they do not begin with a whole and sound one.
+std::string_view sound_record(std::string_view bytes) {
+  const std::uint32_t size = bytes.size() < kHeaderBytes ? 0 : get_u32(bytes);
+  if (size == 0 || size > kRecordBytesMax || bytes.size() - kHeaderBytes < size) return {};
+  const std::string_view body = bytes.substr(kHeaderBytes, size);
+  return checksum(body) == get_u32(bytes.substr(4)) ? body : std::string_view();
+}
+
 // File names are made of names from suites; anything else in them becomes '_'.
 std::string file_word(std::string_view text) {
   std::string out;
@@ -53,25 +61,21 @@ Status Journal::write(std::string_view type, Json fields) {
 
 Result<JournalRecords> decode_journal(std::string_view bytes, const std::string& path) {
   JournalRecords out;
-  std::size_t at = 0;
-  while (at < bytes.size()) {
-    const std::string_view rest = bytes.substr(at);
-    const std::uint32_t size = rest.size() >= kHeaderBytes ? get_u32(rest) : 0;
-    const bool whole = rest.size() >= kHeaderBytes && size <= kRecordBytesMax && rest.size() - kHeaderBytes >= size;
-    const std::string_view body = whole ? rest.substr(kHeaderBytes, size) : std::string_view();
-    const bool sound = whole && size > 0 && checksum(body) == get_u32(rest.substr(4));
-    if (!sound) {
-      // A crash tears only the last record. One that is whole by its length, has others behind it and fails its
-      // checksum was damaged later: what it said is unknown.
-      if (whole && rest.size() - kHeaderBytes > size)
-        return Error{Code::kCorrupt, path + ": damaged record at byte " + std::to_string(at)};
+  while (out.sound < bytes.size()) {
+    const std::string_view body = sound_record(bytes.substr(out.sound));
+    if (body.empty()) {
+      // A crash tears only the last record. With a sound one anywhere behind it, this one was damaged later, be it in
+      // its length: what it said is unknown.
+      for (std::size_t at = out.sound + 1; at < bytes.size(); ++at)
+        if (!sound_record(bytes.substr(at)).empty())
+          return Error{Code::kCorrupt, path + ": damaged record at byte " + std::to_string(out.sound)};
       out.torn = true;
       return out;
     }
-    Json record = TRY(parse_json(body, path));
-    out.records.push_back(std::move(record));
-    at += kHeaderBytes + size;
-    out.sound = at;
+    Result<Json> record = parse_json(body, path);
+    if (!record.ok()) return Error{Code::kCorrupt, record.error().message};
+    out.records.push_back(std::move(*record));
+    out.sound += kHeaderBytes + body.size();
   }
   return out;
 }
@@ -89,6 +93,7 @@ JournalState journal_state(const JournalRecords& journal) {
       state.run = text_at(record, "run");
       state.fault = text_at(record, "fault");
       state.node = text_at(record, "node");
+      state.cgroup = text_at(record, "cgroup");
       if (const Json* plan = member(record, "plan")) state.plan = *plan;
       if (const Json* guard = member(record, "guard")) state.guard = process_from_json(*guard);
       const Json* steps = member(state.plan, "steps");

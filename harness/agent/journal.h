@@ -44,6 +44,7 @@ struct JournalState {
   std::string boot_id;        // of plan and lease: the guard's
   Time lease_end{0};          // CLOCK_BOOTTIME
   ProcessId guard;
+  std::string cgroup;         // the guard's own; empty: none
   Json plan;                  // the fault plan
   std::vector<std::string> preimages;   // by step; empty text for a step that has none yet
   std::vector<std::size_t> begun;       // steps that began, in order; undone again and verified until all is clean

@@ -85,10 +85,13 @@ Result<std::vector<FaultOnNode>> look(World& world, const std::string& state_dir
   for (const std::string& name : names) {
     if (name.size() < kEnding.size() || name.substr(name.size() - kEnding.size()) != kEnding) continue;
     ReadFault read = read_fault(world, directory + "/" + name);
-    if (read.fault.unreadable.empty() && read.fault.journal.state != "clean")
-      read.fault.guarded = guard_lives(world, read.fault.journal);
+    const bool lives = read.fault.unreadable.empty() && guard_lives(world, read.fault.journal);
+    read.fault.guarded = lives && read.fault.journal.state != "clean";
     if (operators != nullptr && !read.fault.resolved() && read.fault.unreadable.empty())
       recover_fault(world, *operators, read);
+    // Nobody else clears the group of a guard whose agent died before it. A failure leaves an empty group, no fault.
+    if (operators != nullptr && !lives && !read.fault.guarded && !read.fault.journal.cgroup.empty())
+      static_cast<void>(world.clear_cgroup(read.fault.journal.cgroup));
     out.push_back(std::move(read.fault));
   }
   return out;

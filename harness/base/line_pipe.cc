@@ -52,11 +52,11 @@ void LineReader::read_some(bool last) {
     buffer_.append(chunk, static_cast<std::size_t>(got));
     std::size_t begin = 0;
     while (true) {
-      std::size_t end = buffer_.find('\n', begin);
-      if (end == std::string::npos && buffer_.size() - begin >= kLineBytesMax) end = begin + kLineBytesMax;
-      if (end == std::string::npos) break;
-      const std::string line = buffer_.substr(begin, end - begin);
-      begin = std::min(end + 1, buffer_.size());
+      const std::size_t newline = buffer_.find('\n', begin);
+      const bool too_long = std::min(newline, buffer_.size()) - begin > kLineBytesMax;
+      if (newline == std::string::npos && !too_long) break;
+      const std::string line = buffer_.substr(begin, too_long ? kLineBytesMax : newline - begin);
+      begin += line.size() + (too_long ? 0 : 1);
       on_line_(line);
       if (destroyed) return;
     }

@@ -119,12 +119,13 @@ Result<int> inject(const Arguments& arguments) {
     return Error{Code::kInvalid, "say --yes to inject it"};
   }
   std::string state;
-  bool effective = false;
+  bool effective = false, cut_short = false;
   FaultHost host{.link = [&](const std::string& node) { return hands.link(node); },
                  .record =
                      [&](const Json& row) {
                        state = text_at(row, "state");
                        effective = effective || state == "effective";
+                       cut_short = cut_short || state == "guard_lost";
                        print_state(row);
                      },
                  .run_probe =
@@ -142,13 +143,16 @@ Result<int> inject(const Arguments& arguments) {
                   .latest_end = world->now(Clock::kMonotonic) + std::chrono::hours(24)},
                  [] {});
   hands.on_fault = [&fault](const std::string&, const Json& event) { fault.on_event(event); };
-  hands.on_lost = [&fault](const std::string&) { fault.node_lost(); };
+  hands.on_lost = [&](const std::string&) {
+    cut_short = true;
+    fault.node_lost();
+  };
   hands.on_interrupt = [&fault] { fault.revert("Ctrl-C"); };
   fault.look_before();
   world->after(std::chrono::milliseconds(1200), [&fault] { fault.inject(); });
   world->run_until([&fault] { return fault.finished(); });
   hands.leave();
-  if (state == "clean") return effective ? 0 : 2;
+  if (state == "clean") return cut_short ? 3 : effective ? 0 : 2;
   return state == "refused" ? 6 : state == "not_injected" ? 3 : 5;
 }
 

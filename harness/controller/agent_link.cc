@@ -96,6 +96,7 @@ void AgentLink::lose(const Error& error) {
   over_ = true;
   world_.cancel(connect_timer_);
   world_.cancel(ping_timer_);
+  world_.cancel(leave_timer_);
   // It may only be cut off: closing its input tells a living agent to revert and leave.
   if (child_) child_->close_input();
   channel_.attach(nullptr);

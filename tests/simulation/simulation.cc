@@ -12,17 +12,18 @@ constexpr const char* kPrograms[] = {"agent", "guard", "worker"};
 
 class SimFiles final : public Files {
  public:
-  SimFiles(SimNode& node, int pid, std::function<bool(int)> lives) : node_(node), pid_(pid), lives_(std::move(lives)) {}
+  SimFiles(SimNode& node, int pid, std::function<bool(int)> lives, std::function<void(int)> kill)
+      : node_(node), pid_(pid), lives_(std::move(lives)), kill_(std::move(kill)) {}
   Status make_directories(const std::string&) override { return ok(); }
   Status append(const std::string& path, std::string_view bytes) override { return append_synced(path, bytes); }
   Status append_synced(const std::string& path, std::string_view bytes) override {
-    if (node_.disk_full) return Error{Code::kSystem, "write " + path + ": No space left on device"};
-    node_.files[path].append(bytes);
+    bytes = TRY(what_is_written(path, bytes));
+    if (!bytes.empty()) node_.files[path].append(bytes);
     return ok();
   }
   Status replace(const std::string& path, std::string_view bytes) override {
-    if (node_.disk_full) return Error{Code::kSystem, "write " + path + ": No space left on device"};
-    node_.files[path] = bytes;
+    TRY(what_is_written(path, bytes));
+    if (lives_(pid_)) node_.files[path] = bytes;   // else the new file was not yet renamed
     return ok();
   }
   Result<std::string> read(const std::string& path) override {
@@ -46,9 +47,20 @@ class SimFiles final : public Files {
   }
 
  private:
+  // The code of a killed process runs on to its next return in here, but nothing that it does counts.
+  Result<std::string_view> what_is_written(const std::string& path, std::string_view bytes) {
+    if (!lives_(pid_)) return Error{Code::kSystem, "the writer is dead"};
+    if (node_.disk_full) return Error{Code::kSystem, "write " + path + ": No space left on device"};
+    const std::optional<std::size_t> written = node_.kill_in_write ? node_.kill_in_write(path, bytes) : std::nullopt;
+    if (!written) return bytes;
+    kill_(pid_);
+    return bytes.substr(0, *written);
+  }
+
   SimNode& node_;
   int pid_;
   std::function<bool(int)> lives_;
+  std::function<void(int)> kill_;
 };
 
 }  // namespace
@@ -141,7 +153,10 @@ void Simulation::at(Time when, std::function<void()> task) {
 
 bool Simulation::run_until(const std::function<bool()>& done, Time limit) {
   while (!done()) {
-    if (events_.empty() || events_.begin()->first > limit) return false;
+    if (events_.empty() || events_.begin()->first > limit) {
+      now_ = std::max(now_, limit);
+      return false;
+    }
     now_ = events_.begin()->first;
     const Event event = std::move(events_.begin()->second);
     events_.erase(events_.begin());
@@ -180,6 +195,7 @@ bool Simulation::stopped(int pid) const {
   for (const auto& process : processes_)
     if (process->pid() == pid) target = process.get();
   if (target == nullptr || target->tracer_ == 0) return false;
+  if (target->node_.hold_outlives_guard) return true;
   for (const auto& process : processes_)
     if (process->pid() == target->tracer_) return process->alive();   // the kernel lets go when the tracer dies
   return false;
@@ -192,7 +208,8 @@ SimProcess::SimProcess(Simulation& simulation, SimNode& node, std::string progra
                                           for (const auto& process : simulation.processes_)
                                             if (process->pid() == holder) return process->alive();
                                           return false;
-                                        })),
+                                        },
+                                        [&simulation](int victim) { simulation.kill(victim); })),
       host_(std::make_unique<SimHost>(simulation, node)) {}
 
 SimProcess::~SimProcess() = default;
@@ -258,7 +275,7 @@ Result<std::unique_ptr<Child>> SimProcess::spawn(const ChildSpec& spec, ChildEve
 }
 
 Status SimProcess::tell_parent(std::string_view line) {
-  if (parent_ == nullptr || !parent_->alive_) return Error{Code::kPeerLost, "nobody reads"};
+  if (!alive_ || parent_ == nullptr || !parent_->alive_) return Error{Code::kPeerLost, "nobody reads"};
   to_parent([text = std::string(line)](ChildEvents& events) {
     if (events.on_line) events.on_line(text);
   });
@@ -313,14 +330,19 @@ class SimHold final : public HostOperator {
     return std::string("1 thread, not traced");
   }
   Status apply(const HostOperation& operation) override {
+    if (!guard_.alive()) return Error{Code::kSystem, "the guard is dead"};
     SimProcess* target = TRY(find(operation));
     target->tracer_ = guard_.pid();
     return ok();
   }
   Status undo(const HostOperation& operation, const std::string&) override {
-    if (guard_.node().undo_fails) return Error{Code::kSystem, "let go: Operation not permitted"};
+    if (!guard_.alive()) return Error{Code::kSystem, "the guard is dead"};
+    const int pid = std::get<HoldStopped>(operation).process.pid;
+    if (guard_.node().undo_fails || guard_.node().undo_fails_for.count(pid) != 0)
+      return Error{Code::kSystem, "let go: Operation not permitted"};
     const Result<SimProcess*> target = find(operation);
-    if (target.ok() && (*target)->tracer_ == guard_.pid()) (*target)->tracer_ = 0;
+    const bool ours = target.ok() && ((*target)->tracer_ == guard_.pid() || guard_.node().hold_outlives_guard);
+    if (ours && !guard_.node().undo_lies) (*target)->tracer_ = 0;
     return ok();
   }
   Status verify_undone(const HostOperation& operation) override {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,6 +30,11 @@ struct SimNode {
   bool cut = false;                      // its line to the controller carries nothing
   bool disk_full = false;
   bool undo_fails = false;
+  std::set<int> undo_fails_for;          // processes
+  bool undo_lies = false;                // says ok and does nothing
+  bool hold_outlives_guard = false;      // as a fault does whose lease only its guard keeps
+  // Asked before each write: how many of its bytes reach the disk before its writer is killed; nothing: it lives.
+  std::function<std::optional<std::size_t>(const std::string& path, std::string_view bytes)> kill_in_write;
 };
 
 class Simulation {

@@ -1,0 +1,27 @@
+// A node whose processes are what the test says.
+#pragma once
+
+#include <map>
+
+#include "harness/base/host_operation.h"
+
+namespace mixproof {
+
+class FakeHost final : public HostView {
+ public:
+  Result<ProcessId> identify(int pid) const override {
+    for (const auto& [start, threads] : processes)
+      if (start.first == pid) return ProcessId{pid, start.second};
+    return Error{Code::kUnavailable, "process " + std::to_string(pid) + " has ended"};
+  }
+  Result<std::vector<ThreadState>> threads(const ProcessId& process) const override {
+    const auto it = processes.find({process.pid, process.start_ticks});
+    if (it == processes.end()) return Error{Code::kUnavailable, "process " + std::to_string(process.pid) + " has been replaced"};
+    return it->second;
+  }
+  std::vector<int> members(const std::string&) const override { return {}; }
+
+  std::map<std::pair<int, std::uint64_t>, std::vector<ThreadState>> processes;
+};
+
+}  // namespace mixproof
