@@ -140,7 +140,8 @@ Result<int> inject(const Arguments& arguments) {
   FaultRun fault(*world, std::move(host),
                  {.entry = what.entry, .node = what.node, .target = what.target,
                   .run = hands.run(), .lease = what.lease, .renew_every = what.lease / 3,
-                  .latest_end = world->now(Clock::kMonotonic) + std::chrono::hours(24)},
+                  .latest_end = world->now(Clock::kMonotonic) + std::chrono::hours(24),
+                  .by_hand = true},
                  [] {});
   hands.on_fault = [&fault](const std::string&, const Json& event) { fault.on_event(event); };
   hands.on_lost = [&](const std::string&) {

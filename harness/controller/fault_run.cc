@@ -194,6 +194,7 @@ void FaultRun::judge_effect() {
     const double low = number_at(control, "low"), high = number_at(control, "high");
     const bool positive = flag_at(control, "positive");
     const std::string name = text_at(control, "metric") + " of " + text_at(control, "of");
+    if (order_.by_hand && !positive) continue;
     for (const char* moment : {"before", "during"}) {
       const std::vector<double>& values = looks_[moment].values[std::to_string(i)];
       const bool wanted_inside = !positive || std::string_view(moment) == "during";

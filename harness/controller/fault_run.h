@@ -35,6 +35,7 @@ struct FaultOrder {
   std::string run;                     // id
   Time lease, renew_every;
   Time latest_end{0};                  // controller clock: however late it took hold, it ends by then
+  bool by_hand = false;                // no run around it: there are no others for a negative control to look at
 };
 
 class FaultRun {

@@ -65,6 +65,11 @@ std::vector<int> children_of(int pid) {
   return out;
 }
 
+void kill_hard(int pid) {
+  ASSERT_GT(pid, 1) << "0 would be every process of our group";
+  ASSERT_EQ(::kill(pid, SIGKILL), 0);
+}
+
 // The descendant that was started as `mixproof ROLE`; 0 when there is none.
 int find_role(int pid, const std::string& role) {
   for (const int child : children_of(pid)) {
@@ -104,7 +109,8 @@ class PauseDrills : public LabSystem {
     std::istringstream status(text_of(format("/proc/%d/status", outer_pid_)));
     for (std::string line; std::getline(status, line);)
       if (starts_with(line, "NSpid:")) inner_pid_ = line.substr(line.rfind('\t') + 1);
-    before_ = snapshot();
+    // The kernel takes a second or two to find its own IPv6 addresses unique.
+    ASSERT_TRUE(eventually([this] { return (before_ = snapshot()).find("tentative") == std::string::npos; }, seconds(10)));
   }
 
   void TearDown() override {
@@ -180,7 +186,7 @@ TEST_F(PauseDrills, TheSnapshotSeesThePauseAndItsEnd) {
   for (const char* part : {"# links", "# packet filter", "# mounts", "# cgroups", "runs traced by 0"})
     EXPECT_NE(before_.find(part), std::string::npos) << before_;
   EXPECT_EQ(before_.find("not found"), std::string::npos) << before_;
-  inject("2s");
+  ASSERT_NO_FATAL_FAILURE(inject("2s"));
   const std::string during = snapshot();
   EXPECT_NE(during, before_);
   EXPECT_NE(during.find("stopped traced by"), std::string::npos) << during;
@@ -192,8 +198,8 @@ TEST_F(PauseDrills, TheSnapshotSeesThePauseAndItsEnd) {
 TEST_F(PauseDrills, KillingControllerAgentAndGuardTogether) {
   std::vector<double> took_ms;
   for (int i = 0; i < 3; ++i) {
-    inject("60s");
-    for (const int pid : {inject_->pid(), agent_, guard_}) ::kill(pid, SIGKILL);
+    ASSERT_NO_FATAL_FAILURE(inject("60s"));
+    for (const int pid : {inject_->pid(), agent_, guard_}) kill_hard(pid);
     took_ms.push_back(ms_until_running(seconds(1)));
     EXPECT_GE(took_ms.back(), 0) << "still paused after a second";
     inject_.reset();
@@ -204,7 +210,7 @@ TEST_F(PauseDrills, KillingControllerAgentAndGuardTogether) {
 }
 
 TEST_F(PauseDrills, KillingTheControllerAlone) {
-  inject("60s");
+  ASSERT_NO_FATAL_FAILURE(inject("60s"));
   inject_->kill();
   const double took_ms = ms_until_running(seconds(2));
   EXPECT_GE(took_ms, 0) << "the agent reverts when nobody talks to it any more";
@@ -215,8 +221,8 @@ TEST_F(PauseDrills, KillingTheControllerAlone) {
 }
 
 TEST_F(PauseDrills, KillingTheAgentAlone) {
-  inject("60s", "3s");
-  ::kill(agent_, SIGKILL);
+  ASSERT_NO_FATAL_FAILURE(inject("60s", "3s"));
+  kill_hard(agent_);
   const auto killed = steady_clock::now();
   EXPECT_TRUE(eventually([&] { return steady_clock::now() > killed + milliseconds(800); }, seconds(2)));
   EXPECT_TRUE(paused()) << "its guard holds it until the lease ends";
@@ -229,8 +235,8 @@ TEST_F(PauseDrills, KillingTheAgentAlone) {
 }
 
 TEST_F(PauseDrills, KillingTheGuardAlone) {
-  inject("60s");
-  ::kill(guard_, SIGKILL);
+  ASSERT_NO_FATAL_FAILURE(inject("60s"));
+  kill_hard(guard_);
   const double took_ms = ms_until_running(seconds(1));
   EXPECT_GE(took_ms, 0);
   std::printf("from SIGKILL of the guard to running: %.1f ms\n", took_ms);
@@ -241,8 +247,8 @@ TEST_F(PauseDrills, KillingTheGuardAlone) {
 }
 
 TEST_F(PauseDrills, KillingAgentAndGuard) {
-  inject("60s", "3s");
-  for (const int pid : {agent_, guard_}) ::kill(pid, SIGKILL);
+  ASSERT_NO_FATAL_FAILURE(inject("60s", "3s"));
+  for (const int pid : {agent_, guard_}) kill_hard(pid);
   EXPECT_GE(ms_until_running(seconds(1)), 0);
   EXPECT_EQ(inject_->status(seconds(30)), 3) << inject_->output();
   EXPECT_NE(inject_->output().find("clean (proved by a new agent on " + node_ + ")"), std::string::npos) << inject_->output();
@@ -251,7 +257,7 @@ TEST_F(PauseDrills, KillingAgentAndGuard) {
 
 // A guard that hangs keeps its target: it is the one thing that no kernel lease ends.
 TEST_F(PauseDrills, AGuardThatHangsIsKilledByRecoverWhenItsLeaseIsLongOver) {
-  inject("60s", "2s");
+  ASSERT_NO_FATAL_FAILURE(inject("60s", "2s"));
   ::kill(guard_, SIGSTOP);
   inject_->kill();
   EXPECT_LT(ms_until_running(milliseconds(2500)), 0) << "a stopped guard does not let go";
