@@ -140,7 +140,7 @@ class PauseDrills : public LabSystem {
     inject_ = std::make_unique<Command>(
         std::vector<std::string>{MIXPROOF_BINARY, "fault", "inject", "process_pause", "--on", node_, "--pid", inner_pid_,
                                  "--for", length, "--lease", lease, "--yes"},
-        directory_ + "/inject.log");
+        directory_ + "/inject" + std::to_string(++injections_) + ".log");
     ASSERT_TRUE(inject_->says("process_pause: effective", seconds(15))) << inject_->output();
     ASSERT_TRUE(paused());
     agent_ = find_role(inject_->pid(), "agent");
@@ -178,7 +178,7 @@ class PauseDrills : public LabSystem {
   std::string directory_, node_, inner_pid_, before_;
   Lab lab_;
   std::unique_ptr<Command> victim_, inject_;
-  int outer_pid_ = 0, agent_ = 0, guard_ = 0;
+  int outer_pid_ = 0, agent_ = 0, guard_ = 0, injections_ = 0;
 };
 
 TEST_F(PauseDrills, TheSnapshotSeesThePauseAndItsEnd) {
