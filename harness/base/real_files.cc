@@ -61,6 +61,11 @@ class RealFiles final : public Files {
     return sync_directory_of(path);
   }
 
+  Status remove(const std::string& path) override {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) return system_error("remove " + path);
+    return ok();
+  }
+
   Result<std::string> read(const std::string& path) override {
     const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd) return system_error("open " + path);

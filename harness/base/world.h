@@ -57,6 +57,7 @@ class Files {
   virtual Status append(const std::string& path, std::string_view bytes) = 0;          // whole or an error
   virtual Status append_synced(const std::string& path, std::string_view bytes) = 0;   // file and directory on disk
   virtual Status replace(const std::string& path, std::string_view bytes) = 0;         // temp, sync, rename, sync
+  virtual Status remove(const std::string& path) = 0;                                  // absent: nothing to do
   virtual Result<std::string> read(const std::string& path) = 0;
   virtual Result<std::vector<std::string>> list(const std::string& directory) = 0;     // names, sorted; absent: none
   // True when we hold it now, until this process ends; false when another process does.

@@ -104,8 +104,6 @@ void Progress::row(const Json& row) {
     if (state == "injected") faults_[id] = words;
     if (state == "clean" || state == "dirty") faults_.erase(id);
     if (state != "planned") line("    fault " + words + ": " + state + (detail.empty() ? "" : " (" + detail + ")"));
-  } else if (kind == "lost") {
-    line("    lost " + text_at(row, "node") + ": " + text_at(row, "why"));
   } else if (kind == "error") {
     line("    error " + text_at(row, "what") + ": " + text_at(row, "message"));
   } else if (kind == "stop") {

@@ -4,6 +4,7 @@
 #include "harness/base/epoll_world.h"
 #include "harness/base/text.h"
 #include "harness/cli/judging.h"
+#include "harness/controller/recorder.h"
 #include "reports/recording.h"
 #include "reports/summary.h"
 
@@ -68,6 +69,7 @@ int compare_with_report(const ReportPlace& place, const Json& stored) {
 int report_of_killed_run(Files& files, const ReportPlace& place) {
   const auto judged = judge_directory(files, place.directory);
   if (!judged) return command_failed("rejudge", judged.error());
+  static_cast<void>(files.remove(place.directory + "/" + kReserveFile));   // of the killed run
   const Status written = write_report(files, place.report, judged->report);
   if (!written.ok()) return command_failed("rejudge", written.error());
   std::fputs(summary_text(judged->report, place.report, place.shown_as).c_str(), stdout);

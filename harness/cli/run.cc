@@ -20,6 +20,7 @@
 #include "harness/cli/judging.h"
 #include "harness/cli/plan_text.h"
 #include "harness/cli/progress.h"
+#include "harness/controller/recorder.h"
 #include "harness/controller/run.h"
 #include "reports/recording.h"
 #include "reports/summary.h"
@@ -142,6 +143,8 @@ Result<std::string> make_output(World& world, const RunOptions& options, const P
   }
   const Status made = world.files().make_directories(directory + "/logs");
   if (!made.ok()) return Error{Code::kInvalid, made.error().message};   // the same command cannot work
+  const Status reserved = world.files().replace(directory + "/" + kReserveFile, std::string(kReserveBytes, 'r'));
+  if (!reserved.ok()) return Error{Code::kRefused, "no room to record a run: " + reserved.error().message};
   if (options.output.empty()) link_latest(directory);
   return directory;
 }

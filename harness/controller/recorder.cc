@@ -7,8 +7,9 @@ constexpr Time kFrameMax = std::chrono::milliseconds(900);   // a frame may wait
 
 }  // namespace
 
-Recorder::Recorder(World& world, std::string path, std::function<void(const Error&)> on_failure)
-    : world_(world), path_(std::move(path)), on_failure_(std::move(on_failure)) {}
+Recorder::Recorder(World& world, const std::string& directory, std::function<void(const Error&)> on_failure)
+    : world_(world), path_(directory + "/" + kRecordingFile), reserve_(directory + "/" + kReserveFile),
+      on_failure_(std::move(on_failure)) {}
 
 Recorder::~Recorder() { world_.cancel(timer_); }
 
@@ -26,10 +27,21 @@ void Recorder::flush() {
   world_.cancel(timer_);
   timer_ = 0;
   if (failed_ || encoder_.empty()) return;
-  const Status written = world_.files().append(path_, encoder_.take_frame());
-  if (written.ok()) return;
-  failed_ = true;
+  failed_ = !append(encoder_.take_frame()).ok();
+}
+
+Status Recorder::append(const std::string& frame) {
+  const Status written = world_.files().append(path_, frame);
+  if (written.ok() || told_) return written;
+  told_ = true;
   on_failure_(written.error());
+  TRY(world_.files().remove(reserve_));
+  return world_.files().append(path_, frame);
+}
+
+void Recorder::close() {
+  flush();
+  static_cast<void>(world_.files().remove(reserve_));   // left behind, it only takes room
 }
 
 }  // namespace mixproof

@@ -22,7 +22,7 @@ constexpr Time kLeaveDeadline = std::chrono::seconds(12);
 Run::Run(World& world, RunSetup setup, RunObserver observer)
     : world_(world), setup_(std::move(setup)), observer_(std::move(observer)), schedule_(make_schedule(setup_.plan)),
       recording_(setup_.directory + "/" + kRecordingFile),
-      recorder_(world, recording_, [this](const Error& error) {
+      recorder_(world, setup_.directory, [this](const Error& error) {
         // A run that cannot be recorded proves nothing; leave it, and revert.
         world_.after(Time(0), [this, error] { fail(error, "recording", ""); });
       }),
@@ -113,7 +113,7 @@ void Run::stop(const std::string& why) {
   }
   stopping_ = true;
   why_ = why;
-  note("stopping: " + why);
+  note(failure_ ? "stopping" : "stopping: " + why);   // an error has just been told
   if (phase_) end_phase(*phase_, false);
   if (static_cast<int>(stage_) < static_cast<int>(Stage::kStopFaults)) wind_down();
 }
@@ -181,7 +181,7 @@ void Run::leave_agents() {
 
 void Run::finish() {
   record({{"row", "end"}, {"at", world_.now(Clock::kMonotonic).count()}});
-  recorder_.flush();
+  recorder_.close();
   stage_ = Stage::kDone;
 }
 

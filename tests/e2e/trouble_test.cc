@@ -32,11 +32,12 @@ class Trouble : public LabRun {
   static std::string verdict(const Json& report) { return text_at(report["verdict"], "status"); }
 
   // The report is valid, is not a pass, and says that the fault was undone and proved so.
-  void expect_clean_report(const Json& report) {
+  void expect_clean_report(const Json& report, const std::string& run_directory = "run") {
     EXPECT_NE(verdict(report), "pass");
     EXPECT_EQ(integer_at(report["safety"], "injected"), 1);
     EXPECT_EQ(integer_at(report["safety"], "clean"), 1) << report["safety"].dump(1);
-    EXPECT_EQ(breaks("report", "run/report.json"), "");
+    EXPECT_EQ(breaks("report", run_directory + "/report.json"), "");
+    EXPECT_FALSE(exists(run_directory + "/reserve"));
   }
 
   bool any_event(const Json& report, const std::string& kind, const std::string& what) const {
@@ -117,6 +118,7 @@ TEST_F(Trouble, AKilledControllerLeavesNoPauseAndARecordingThatMakesAReport) {
   EXPECT_TRUE(partial["partial"].get<bool>());
   EXPECT_EQ(verdict(partial), "unsafe");
   EXPECT_EQ(breaks("report", "run/report.json"), "");
+  EXPECT_FALSE(exists("run/reserve"));
 
   EXPECT_FALSE(left_behind().empty()) << "the lab of a killed run is still there";
   EXPECT_EQ(this->run({"lab", "down", "--all"}).status, 0);
@@ -246,12 +248,12 @@ TEST_F(Trouble, ANodeThatDiesIsNamedAndTheLabIsTakenDown) {
   EXPECT_EQ(breaks("report", "run/report.json"), "");
 }
 
-// A file system of 256 KiB that is unmounted on every path.
+// A file system of 4 MiB that is unmounted on every path.
 class SmallDisk {
  public:
   explicit SmallDisk(std::string path) : path_(std::move(path)) {
     std::filesystem::create_directories(path_);
-    mounted_ = ::mount("mixproof-e2e", path_.c_str(), "tmpfs", 0, "size=256k") == 0;
+    mounted_ = ::mount("mixproof-e2e", path_.c_str(), "tmpfs", 0, "size=4m") == 0;
   }
   ~SmallDisk() {
     if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
@@ -284,8 +286,10 @@ TEST_F(Trouble, AFullDiskUnderTheReportEndsTheRunAndIsSaid) {
   EXPECT_EQ(ended.status, 3) << ended.err;
   EXPECT_TRUE(ended.says("No space left on device")) << ended.err;
   EXPECT_TRUE(ended.says("disk/run")) << ended.err;
-  EXPECT_TRUE(ended.says("process_pause on llm[0]: clean")) << ended.err;
-  EXPECT_FALSE(ended.says("PASS"));
+  EXPECT_TRUE(ended.says("ERROR  short")) << ended.err;
+  expect_clean_report(report("disk/run"), "disk/run");   // the room kept aside was enough for the way out
+  EXPECT_FALSE(report("disk/run")["partial"].get<bool>());
+  EXPECT_EQ(this->run({"rejudge", "disk/run"}).status, 3);
   EXPECT_TRUE(left_behind().empty()) << join(left_behind(), "\n");
 }
 
@@ -294,9 +298,9 @@ TEST_F(Trouble, ADiskThatIsFullFromTheBeginningStartsNothing) {
   ASSERT_TRUE(disk.mounted());
   disk.fill();
   const Ended ended = run({"run", suite("plain"), "-o", "disk/run"});
-  EXPECT_NE(ended.status, 0);
-  EXPECT_TRUE(ended.says("No space left on device")) << ended.err;
-  EXPECT_FALSE(ended.says("starting llm")) << ended.err;
+  EXPECT_EQ(ended.status, 6) << "may work later";
+  EXPECT_TRUE(ended.says("no room to record a run") && ended.says("No space left on device")) << ended.err;
+  EXPECT_FALSE(ended.says("connecting")) << ended.err;
   EXPECT_TRUE(left_behind().empty()) << join(left_behind(), "\n");
 }
 

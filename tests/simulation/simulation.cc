@@ -26,6 +26,10 @@ class SimFiles final : public Files {
     if (lives_(pid_)) node_.files[path] = bytes;   // else the new file was not yet renamed
     return ok();
   }
+  Status remove(const std::string& path) override {
+    node_.files.erase(path);
+    return ok();
+  }
   Result<std::string> read(const std::string& path) override {
     const auto it = node_.files.find(path);
     if (it == node_.files.end()) return Error{Code::kSystem, "open " + path + ": No such file or directory"};
