@@ -15,7 +15,7 @@ constexpr int kFirstPings = 8;
 constexpr double kDriftPerSecond = 50e-6;
 
 std::string exit_words(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return "killed by signal " + std::to_string(WTERMSIG(wait_status));
+  if (WIFSIGNALED(wait_status)) return "was killed by signal " + std::to_string(WTERMSIG(wait_status));
   return "ended with status " + std::to_string(WEXITSTATUS(wait_status));
 }
 
