@@ -206,6 +206,30 @@ TEST(RunSimulation, ALostAgentInMidFaultIsProvedCleanByANewOne) {
   EXPECT_EQ(text_at(world.of("lost")[0], "node"), "serve-0");
 }
 
+TEST(RunSimulation, ALostAgentWithAJournalThatCannotBeReadIsNeverClean) {
+  SimulatedRun world(8);
+  world.until_paused();
+  world.simulation.kill(world.simulation.find("agent", "serve-0")->pid());
+  std::string& journal = world.simulation.node("serve-0").files[journal_path("/state", "run-1", kPause)];
+  journal[9] = static_cast<char>(journal[9] ^ 1);
+  world.to_the_end();
+  EXPECT_EQ(world.last_fault_state(), "dirty") << "nobody can tell what became of it";
+}
+
+TEST(RunSimulation, AGuardThatOnlyPlannedBeforeAllDiedInjectedNothing) {
+  SimulatedRun world(8);
+  ASSERT_TRUE(world.simulation.run_until([&] { return world.last_fault_state() == "planned"; }, seconds(60)));
+  SimNode& node = world.simulation.node("serve-0");
+  node.kill_in_write = [&](const std::string& path, std::string_view bytes) -> std::optional<std::size_t> {
+    if (path != journal_path("/state", "run-1", kPause)) return std::nullopt;
+    world.simulation.kill(world.simulation.find("agent", "serve-0")->pid());
+    return bytes.size();
+  };
+  world.to_the_end();
+  EXPECT_EQ(world.last_fault_state(), "not_injected");
+  EXPECT_FALSE(world.paused());
+}
+
 TEST(RunSimulation, ACutLineInMidFaultEndsUnprovenNeverClean) {
   SimulatedRun world(9);
   world.until_paused();

@@ -72,6 +72,16 @@ TEST(Recovery, ImpactIsTheFirstViolationThatStandsOutFromTheBaseline) {
   EXPECT_NEAR(impact.interval->high, 2.2, 1e-6);
 }
 
+TEST(FaultFacts, AnEndThatNobodySawMayHaveComeAtOnce) {
+  Scene scene([](double) { return false; });
+  const FaultFacts seen = faults_of_phase(scene.read(), "stall")[0];
+  EXPECT_EQ(*seen.off_low, FakeRows::kStart + FakeRows::ns(64)) << "it was told when the revert began";
+  std::erase_if(scene.rows, [](const Json& row) { return text_at(row, "state") == "reverting"; });
+  const FaultFacts unseen = faults_of_phase(scene.read(), "stall")[0];
+  EXPECT_EQ(*unseen.off_low, unseen.on);
+  EXPECT_EQ(*unseen.off_high, FakeRows::kStart + FakeRows::ns(64.4));
+}
+
 TEST(Recovery, NoImpactIsSaidSo) {
   Scene scene([](double) { return false; });
   const JudgeInput input = scene.read();
