@@ -1,6 +1,7 @@
 #include "harness/cli/arguments.h"
 
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
 
@@ -52,10 +53,17 @@ std::vector<std::string> Arguments::all(const std::string& name) const {
   return it == values_.end() ? std::vector<std::string>() : it->second;
 }
 
-Result<std::pair<std::string, std::string>> key_and_value(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  if (equals == 0 || equals == std::string::npos) return Error{Code::kInvalid, "'" + text + "' is not key=value"};
-  return std::pair{text.substr(0, equals), text.substr(equals + 1)};
+Result<Json> params_from(const Arguments& arguments) {
+  Json params = Json::object();
+  for (const std::string& setting : arguments.all("--param")) {
+    const std::size_t equals = setting.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      return Error{Code::kInvalid, "--param " + setting + " is not KEY=VALUE"};
+    const std::string key = setting.substr(0, equals), value = setting.substr(equals + 1);
+    const Result<Json> parsed = parse_json(value, key);
+    params[key] = parsed.ok() ? *parsed : Json(value);
+  }
+  return params;
 }
 
 Result<double> parse_duration_s(const std::string& text) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/base/json.h"
 #include "harness/base/result.h"
 
 namespace mixproof {
@@ -32,8 +33,8 @@ class Arguments {
   std::vector<std::string> positional_;
 };
 
-// "key=value,..." or repeated "key=value" as a JSON object: values are JSON where they parse, else strings; dots nest.
-Result<std::pair<std::string, std::string>> key_and_value(const std::string& text);
+// Every --param KEY=VALUE as a member of an object; a value is JSON where it parses, else a string.
+Result<Json> params_from(const Arguments& arguments);
 
 // "4s", "250ms", "2m", "1.5s", "10": seconds.
 Result<double> parse_duration_s(const std::string& text);

@@ -34,16 +34,6 @@ constexpr const char* kHelp =
 constexpr double kLeaseMin_s = 1, kLeaseMax_s = 300;
 constexpr Time kRecoverDeadline = std::chrono::seconds(25);
 
-Result<Json> params_of(const Arguments& arguments) {
-  Json params = Json::object();
-  for (const std::string& setting : arguments.all("--param")) {
-    const auto [key, value] = TRY(key_and_value(setting));
-    const Result<Json> parsed = parse_json(value, key);
-    params[key] = parsed.ok() ? *parsed : Json(value);
-  }
-  return params;
-}
-
 // The plan as the node makes it, for people.
 Status show_plan(Hands& hands, const std::string& node, const Json& request) {
   std::optional<Result<Json>> reply;
@@ -80,7 +70,7 @@ Result<Injection> read_injection(const Arguments& arguments) {
     const std::string near = nearest(out.fault, names);
     return Error{Code::kInvalid, "there is no fault " + out.fault + (near.empty() ? "" : "; did you mean " + near + "?")};
   }
-  const Json given = TRY(params_of(arguments));
+  const Json given = TRY(params_from(arguments));
   out.entry.params = TRY(entry->second.check_params(out.fault, given, ""));
   for (const std::string& pid : arguments.all("--pid")) out.target.pids.push_back(std::atoi(pid.c_str()));
   if (out.target.empty()) return Error{Code::kInvalid, "--pid is missing: what is the fault to hit?"};

@@ -24,16 +24,6 @@ constexpr const char* kHelp =
     "\n"
     "exit status: 0 measured; 3 it failed; 4 wrong usage\n";
 
-Result<Json> params_of(const Arguments& arguments) {
-  Json params = Json::object();
-  for (const std::string& setting : arguments.all("--param")) {
-    const auto [key, value] = TRY(key_and_value(setting));
-    const Result<Json> parsed = parse_json(value, key);
-    params[key] = parsed.ok() ? *parsed : Json(value);
-  }
-  return params;
-}
-
 Result<int> probe(const Arguments& arguments) {
   const std::string name = arguments.positional()[0];
   const Catalogue catalogue = build_catalogue();
@@ -45,7 +35,7 @@ Result<int> probe(const Arguments& arguments) {
     return Error{Code::kInvalid, "there is no probe " + name + (near.empty() ? "" : "; did you mean " + near + "?")};
   }
   if (entry->second.load) return Error{Code::kInvalid, name + " is a load: it runs in a suite"};
-  const Json given = TRY(params_of(arguments));
+  const Json given = TRY(params_from(arguments));
   TRY(entry->second.check_params(name, given, ""));
   ProbeTargets targets;
   for (const std::string& pid : arguments.all("--pid")) targets.pids.push_back(std::atoi(pid.c_str()));

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "harness/base/epoll_world.h"
 #include "harness/base/text.h"
 
 namespace mixproof {
@@ -22,16 +23,6 @@ Result<std::string> boot_id() {
   std::string text = TRY(read_small_file("/proc/sys/kernel/random/boot_id"));
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
-}
-
-Status write_all(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error("write " + path);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return ok();
 }
 
 Json process_of(int pid, std::uint64_t start) { return {{"pid", pid}, {"start_ticks", start}}; }
@@ -60,39 +51,11 @@ std::string lab_node_dir(const std::string& lab_directory, const std::string& no
   return lab_directory + "/nodes/" + node;
 }
 
-Result<std::string> read_small_file(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return system_error("open " + path);
-  std::string out;
-  char buffer[16384];
-  while (true) {
-    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_error("read " + path);
-    if (got == 0) return out;
-    out.append(buffer, static_cast<std::size_t>(got));
-  }
-}
+Result<std::string> read_small_file(const std::string& path) { return make_real_files()->read(path); }
 
-Status write_synced(const std::string& path, std::string_view text) {
-  const std::string temporary = path + ".tmp";
-  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd) return system_error("create " + temporary);
-  TRY(write_all(fd.get(), text, temporary));
-  if (::fsync(fd.get()) != 0) return system_error("sync " + temporary);
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return system_error("rename " + temporary);
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  const UniqueFd directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory || ::fsync(directory.get()) != 0) return system_error("sync " + parent);
-  return ok();
-}
+Status write_synced(const std::string& path, std::string_view text) { return make_real_files()->replace(path, text); }
 
-Status make_directories(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return Error{Code::kSystem, "create " + path + ": " + error.message()};
-  return ok();
-}
+Status make_directories(const std::string& path) { return make_real_files()->make_directories(path); }
 
 Status write_record(const Lab& lab) {
   Json json = {{"version", 1},

@@ -79,9 +79,9 @@ Result<LlamaEngine> describe_llama(bool load) {
   const Result<Json> facts = parse_json(printed.out, "llm_server.py --describe");
   if (!facts) return missing(facts.error().message);
   engine.version = text_at(*facts, "version");
-  engine.library_sha256 = text_at(*facts, "library_sha256");
+  engine.native_sha256 = text_at(*facts, "native_sha256");
   engine.weights_recipe = text_at(*facts, "weights_recipe");
-  if (engine.version.empty() || engine.library_sha256.empty() || engine.weights_recipe.empty())
+  if (engine.version.empty() || engine.native_sha256.empty() || engine.weights_recipe.empty())
     return missing("llm_server.py --describe says too little: " + first_line(printed.out));
   return engine;
 }
@@ -93,7 +93,7 @@ ServiceCommand llama_command(const LlamaSettings& settings, const LlamaEngine& e
   const std::int64_t ff = settings.width * settings.ff_multiple;
   ServiceCommand out;
   out.argv = {engine.python,   engine.script,      "--address",
-              request.address, "--library-sha256", engine.library_sha256};
+              request.address, "--native-sha256", engine.native_sha256};
   const std::pair<const char*, std::int64_t> values[] = {{"port", request.port},
                                                          {"layers", settings.layers},
                                                          {"width", settings.width},
@@ -112,7 +112,7 @@ ServiceCommand llama_command(const LlamaSettings& settings, const LlamaEngine& e
   out.labels = {
       {"engine", "llama.cpp"},
       {"wheel", "xllamacpp " + engine.version},
-      {"wheel_digest", "sha256 of the native library " + engine.library_sha256},
+      {"wheel_digest", "sha256 of the native library " + engine.native_sha256},
       {"weights",
        "random, recipe " + engine.weights_recipe + " seed " + std::to_string(settings.seed)},
       {"shape",

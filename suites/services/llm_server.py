@@ -53,7 +53,7 @@ def describe():
     libraries = [entry.path for entry in os.scandir(folder) if entry.name.endswith(".so")]
     if len(libraries) != 1:
         leave(EXIT_INVALID, f"{folder} holds {len(libraries)} native libraries instead of one")
-    return {"version": importlib.metadata.version("xllamacpp"), "library_sha256": sha256_of(libraries[0]),
+    return {"version": importlib.metadata.version("xllamacpp"), "native_sha256": sha256_of(libraries[0]),
             "weights_recipe": weights_recipe()}
 
 
@@ -120,10 +120,10 @@ def parameters(arguments, model):
 
 
 def serve(arguments):
-    if arguments.library_sha256:
-        found = describe()["library_sha256"]
-        if found != arguments.library_sha256:
-            leave(EXIT_INVALID, f"the engine's library has digest {found}, the plan says {arguments.library_sha256}")
+    if arguments.native_sha256:
+        found = describe()["native_sha256"]
+        if found != arguments.native_sha256:
+            leave(EXIT_INVALID, f"the engine's library has digest {found}, the plan says {arguments.native_sha256}")
     check_port(arguments.address, arguments.port)
 
     import make_weights
@@ -157,7 +157,7 @@ def main():
     parser.add_argument("--describe", action="store_true")
     parser.add_argument("--load", action="store_true")
     parser.add_argument("--address", default="127.0.0.1")
-    parser.add_argument("--library-sha256", default="", help="refuse to serve with another one")
+    parser.add_argument("--native-sha256", default="", help="refuse to serve with another one")
     for name in ("port", "layers", "width", "heads", "ff", "context", "slots", "threads", "seed"):
         parser.add_argument("--" + name, type=int, default=None)
     arguments = parser.parse_args()

@@ -313,7 +313,7 @@ TEST_F(LlmEngine, LeavesWith6WhenItsPortIsTaken) {
 
 TEST_F(LlmEngine, RefusesALibraryOfAnotherDigest) {
   ServiceCommand command = command_of("llama_cpp", ports_[0]);
-  const auto flag = std::find(command.argv.begin(), command.argv.end(), "--library-sha256");
+  const auto flag = std::find(command.argv.begin(), command.argv.end(), "--native-sha256");
   ASSERT_NE(flag, command.argv.end());
   *(flag + 1) = std::string(64, '0');
   const std::optional<int> status = start(command, "other")->ended_within(milliseconds(20000));

@@ -51,7 +51,7 @@ TEST(LlamaCpp, PassesShapeAndDigestToTheServer) {
                                              "/src/llm_server.py",
                                              "--address",
                                              "10.77.0.3",
-                                             "--library-sha256",
+                                             "--native-sha256",
                                              "abc",
                                              "--port",
                                              "8080",
@@ -84,7 +84,7 @@ TEST(LlamaCpp, LabelsDifferWhereverFiguresCannotBeCompared) {
   EXPECT_EQ(labels.at("shape"), "4x256 heads 8 ff 1024 context 256 slots 4 threads 1");
 
   LlamaEngine other = kEngine;
-  other.library_sha256 = "abd";
+  other.native_sha256 = "abd";
   EXPECT_NE(llama_command({}, other, kRequest).labels, labels);
   other = kEngine;
   other.weights_recipe = "deg";
@@ -123,7 +123,7 @@ TEST(LlamaCpp, SaysWhatIsMissingAndWhatToDo) {
   EXPECT_NE(reason(fake_python("echo '{\"version\": \"1\"}'")).find("says too little"),
             std::string::npos);
   EXPECT_EQ(reason(fake_python(
-                R"(echo '{"version": "1", "library_sha256": "a", "weights_recipe": "b"}')")),
+                R"(echo '{"version": "1", "native_sha256": "a", "weights_recipe": "b"}')")),
             "");
 }
 
