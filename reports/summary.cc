@@ -35,6 +35,14 @@ std::string headline(const Json& report) {
 
 }  // namespace
 
+bool is_synthetic(const Json& report) {
+  const Json* plan = member(report, "plan");
+  const Json* services = plan == nullptr ? nullptr : member(*plan, "services");
+  if (services == nullptr || !services->is_array()) return false;
+  return std::any_of(services->begin(), services->end(),
+                     [](const Json& service) { return text_at(service, "start") == "null_server"; });
+}
+
 std::string faults_line(const Json& safety) {
   const auto count = [&](const char* key) { return static_cast<long long>(integer_at(safety, key)); };
   const Json* faults = member(safety, "faults");
@@ -66,6 +74,7 @@ std::string summary_text(const Json& report, const std::string& path, const std:
   if (const Json* reasons = member(report["verdict"], "reasons"))
     for (const Json& reason : *reasons)
       if (reason.is_string()) out += "  " + reason.get<std::string>() + "\n";
+  if (is_synthetic(report)) out += "  synthetic: a null server answered; these are no figures of an engine\n";
   out += faults_line(report["safety"]) + "\n";
   out += "report: " + path + "\n";
   if (verdict == "unsafe") return out + "next: mixproof fault recover\n";

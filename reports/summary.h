@@ -11,6 +11,9 @@ namespace mixproof {
 // `shown_as` is how commands name the report ("latest", a path); `path` where the file is.
 std::string summary_text(const Json& report, const std::string& path, const std::string& shown_as);
 
+// Whether the answers came from the null server, an instrument: its figures say nothing about an engine.
+bool is_synthetic(const Json& report);
+
 // The faults line alone: "faults: 1 injected, 1 effective, 1 clean; nothing left".
 std::string faults_line(const Json& safety);
 

@@ -144,6 +144,14 @@ TEST(Summary, SaysVerdictDecidingChecksFaultsAndWhatNext) {
       << text;
 }
 
+TEST(Summary, FiguresOfTheNullServerAreCalledSynthetic) {
+  FakeRun run;
+  Json report = report_of(run);
+  EXPECT_EQ(summary_text(report, "r", "r").find("synthetic"), std::string::npos);
+  report["plan"]["services"][0]["start"] = "null_server";
+  EXPECT_NE(summary_text(report, "r", "r").find("synthetic: a null server answered"), std::string::npos);
+}
+
 TEST(Summary, AFaultThatIsLeftIsNotOverlooked) {
   FakeRun run;
   run.clean = false;
