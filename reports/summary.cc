@@ -56,7 +56,8 @@ std::string faults_line(const Json& safety) {
          (left.empty() ? "nothing left" : "NOT PROVED CLEAN: " + join(left, ", "));
 }
 
-std::string summary_text(const Json& report, const std::string& path, const std::string& shown_as) {
+std::string summary_text(const Json& report, const std::string& path, const std::string& shown_as,
+                         const std::string& page) {
   const std::string verdict = text_at(report["verdict"], "status");
   std::string out = headline(report) + (flag_at(report, "partial") ? " (partial: the run was cut)" : "") + "\n";
   std::size_t width = 0;
@@ -76,7 +77,7 @@ std::string summary_text(const Json& report, const std::string& path, const std:
       if (reason.is_string()) out += "  " + reason.get<std::string>() + "\n";
   if (is_synthetic(report)) out += "  synthetic: a null server answered; these are no figures of an engine\n";
   out += faults_line(report["safety"]) + "\n";
-  out += "report: " + path + "\n";
+  out += "report: " + path + (page.empty() ? "" : "   page: " + page) + "\n";
   if (verdict == "unsafe") return out + "next: mixproof fault recover\n";
   if (verdict == "pass") return out + "next: mixproof report show " + shown_as + "\n";
   return out + "next: mixproof explain " + shown_as + (first.empty() ? "" : " " + first) + "\n";

@@ -8,8 +8,10 @@
 
 namespace mixproof {
 
-// `shown_as` is how commands name the report ("latest", a path); `path` where the file is.
-std::string summary_text(const Json& report, const std::string& path, const std::string& shown_as);
+// `shown_as` is how commands name the report ("latest", a path); `path` where the file is; `page` where its page is, empty
+// when there is none.
+std::string summary_text(const Json& report, const std::string& path, const std::string& shown_as,
+                         const std::string& page = "");
 
 // Whether the answers came from the null server, an instrument: its figures say nothing about an engine.
 bool is_synthetic(const Json& report);

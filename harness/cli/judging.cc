@@ -44,6 +44,14 @@ Result<JudgedRun> judge_directory(Files& files, const std::string& directory) {
   return judge_again(directory, run);
 }
 
+std::string recording_sha256(const Json& report) {
+  const Json* artifacts = member(report, "artifacts");
+  if (artifacts != nullptr && artifacts->is_array())
+    for (const Json& artifact : *artifacts)
+      if (text_at(artifact, "path") == kRecordingFile) return text_at(artifact, "sha256");
+  return "";
+}
+
 int command_failed(const std::string& command, const Error& error) {
   std::fprintf(stderr, "mixproof %s: %s\n", command.c_str(), error.message.c_str());
   return exit_code(error.code);

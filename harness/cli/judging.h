@@ -36,6 +36,9 @@ Result<JudgedRun> judge_directory(Files& files, const std::string& directory);
 // The same from the plan, tool, provenance and environment that a report holds. `report` is any report or run.json.
 Result<JudgedRun> judge_again(const std::string& directory, const Json& report);
 
+// The digest of its recording that a report names; empty when it names none.
+std::string recording_sha256(const Json& report);
+
 // Prints "mixproof COMMAND: message" on stderr and gives the exit status of the error.
 int command_failed(const std::string& command, const Error& error);
 

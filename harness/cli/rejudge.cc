@@ -20,13 +20,6 @@ constexpr const char* kHelp =
 
 constexpr const char* kJudgedParts[] = {"checks", "verdict", "safety", "timeline", "metrics"};
 
-std::string named_sha256(const Json& report) {
-  if (const Json* artifacts = member(report, "artifacts"))
-    for (const Json& artifact : *artifacts)
-      if (text_at(artifact, "path") == kRecordingFile) return text_at(artifact, "sha256");
-  return "";
-}
-
 // The judged parts that differ, with the first check that does.
 std::string differences(const Json& stored, const Json& again) {
   std::vector<std::string> out;
@@ -50,7 +43,7 @@ std::string differences(const Json& stored, const Json& again) {
 int exit_of(const Json& report) { return static_cast<int>(integer_at(report["verdict"], "exit_code", 3)); }
 
 int compare_with_report(const ReportPlace& place, const Json& stored) {
-  const std::string sha256 = named_sha256(stored);
+  const std::string sha256 = recording_sha256(stored);
   const auto again = judge_again(place.directory, stored);
   if (!again) return command_failed("rejudge", again.error());
   if (sha256 != again->sha256)

@@ -3,17 +3,23 @@
 
 #include "harness/base/epoll_world.h"
 #include "harness/base/text.h"
+#include "harness/cli/arguments.h"
 #include "harness/cli/judging.h"
+#include "harness/cli/page.h"
+#include "reports/page.h"
 #include "reports/summary.h"
+#include "reports/verdict.h"
 
 namespace mixproof {
 namespace {
 
 constexpr const char* kHelp =
-    "usage: mixproof report show REPORT\n"
+    "usage: mixproof report show REPORT               text for people\n"
+    "       mixproof report html REPORT [-o FILE]     one page for a browser; default: report.html beside the report\n"
     "\n"
-    "REPORT is a report, the directory of a run, or latest (mixproof-runs/latest).\n"
-    "The formats of this build: show (text for people) and the report itself (JSON; mixproof schema report).\n";
+    "REPORT is a report, the directory of a run, or latest (mixproof-runs/latest). The page needs nothing beside itself:\n"
+    "no scripts, no network. The recording beside the report adds requests and training steps to its timeline.\n"
+    "The report itself is JSON: mixproof schema report.\n";
 
 std::string number_or_dash(const Json* figure) {
   if (figure == nullptr) return "-";
@@ -81,25 +87,40 @@ std::string report_show(const Json& report, const ReportPlace& place) {
   return out + "\n" + summary_text(report, place.report, place.shown_as);
 }
 
+int report_html(Files& files, const Json& report, const ReportPlace& place, const std::string& path) {
+  const Status written = write_page(files, path, place.directory, report);
+  if (!written.ok()) return command_failed("report", written.error());
+  std::fprintf(stderr, "page: %s\n", path.c_str());
+  return 0;
+}
+
 }  // namespace
 
 int report_main(std::span<const std::string> args) {
-  if (args.size() == 1 && (args[0] == "--help" || args[0] == "help")) {
+  const Result<Arguments> arguments = Arguments::parse(args, {{"--output", "-o"}, {"--help", "-h", false}});
+  if (!arguments.ok()) return command_failed("report", arguments.error());
+  const std::vector<std::string>& words = arguments->positional();
+  if (arguments->has("--help") || (words.size() == 1 && words[0] == "help")) {
     std::fputs(kHelp, stdout);
     return 0;
   }
-  if (args.size() != 2 || args[0] != "show") {
+  const bool html = words.size() == 2 && words[0] == "html", show = words.size() == 2 && words[0] == "show";
+  if (!html && (!show || arguments->has("--output"))) {
     std::fputs(kHelp, stderr);
-    return 4;
+    return exit_code(Code::kInvalid);
   }
-  const ReportPlace place = place_of(args[1]);
-  const auto report = read_report(*make_real_files(), place.report);
+  const ReportPlace place = place_of(words[1]);
+  const std::unique_ptr<Files> files = make_real_files();
+  const auto report = read_report(*files, place.report);
   if (!report) return command_failed("report", report.error());
   for (const char* key : {"timeline", "metrics"})
     if (member(*report, key) == nullptr)
       return command_failed("report", {Code::kInvalid, place.report + ": not a report: \"" + key + "\" is missing"});
-  std::fputs(report_show(*report, place).c_str(), stdout);
-  return 0;
+  if (show) {
+    std::fputs(report_show(*report, place).c_str(), stdout);
+    return 0;
+  }
+  return report_html(*files, *report, place, arguments->get("--output", place.directory + "/" + kPageFile));
 }
 
 }  // namespace mixproof

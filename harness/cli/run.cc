@@ -18,10 +18,12 @@
 #include "harness/cli/environment.h"
 #include "harness/cli/fleet.h"
 #include "harness/cli/judging.h"
+#include "harness/cli/page.h"
 #include "harness/cli/plan_text.h"
 #include "harness/cli/progress.h"
 #include "harness/controller/recorder.h"
 #include "harness/controller/run.h"
+#include "reports/page.h"
 #include "reports/recording.h"
 #include "reports/summary.h"
 #include "reports/verdict.h"
@@ -167,8 +169,12 @@ int conclude(World& world, const std::string& directory, const Run& run, bool js
   if (!judged.ok()) return command_failed("run", judged.error());
   const std::string path = directory + "/" + kReportFile;
   const Status written = write_report(world.files(), path, judged->report);
+  const std::string page = directory + "/" + kPageFile;
+  const Status drawn = write_page(world.files(), page, directory, judged->report);
+  if (!drawn.ok()) std::fprintf(stderr, "mixproof run: no page: %s\n", drawn.error().message.c_str());
   const bool is_latest = starts_with(directory, "mixproof-runs/");
-  std::fputs(("\n" + summary_text(judged->report, path, is_latest ? "latest" : directory)).c_str(), stderr);
+  std::fputs(("\n" + summary_text(judged->report, path, is_latest ? "latest" : directory, drawn.ok() ? page : "")).c_str(),
+             stderr);
   if (json) std::fputs((print_json(judged->report, 2).ok() ? *print_json(judged->report, 2) + "\n" : "").c_str(), stdout);
   if (!written.ok()) return command_failed("run", written.error());
   const Json* verdict = member(judged->report, "verdict");

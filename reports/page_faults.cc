@@ -1,0 +1,161 @@
+// What was broken, the proof that it was, and the proof that nothing is left of it.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "harness/base/text.h"
+#include "reports/html.h"
+#include "reports/page_parts.h"
+
+namespace mixproof::page {
+namespace {
+
+using Events = std::vector<const Json*>;
+
+Events events_of(const Json& report, const std::string& id) {
+  Events out;
+  for (const Json& event : list_at(object_at(report, "timeline"), "events"))
+    if (text_at(event, "kind") == "fault" && text_at(event, "what") == id) out.push_back(&event);
+  return out;
+}
+
+std::string times_line(const Events& events) {
+  std::vector<std::string> parts;
+  for (const Json* event : events) {
+    std::string state = text_at(*event, "state");
+    std::replace(state.begin(), state.end(), '_', ' ');
+    parts.push_back(escape_html(state) + " <b class=\"num\">" + format("%.3f s", number_at(*event, "at_s")) + "</b>");
+  }
+  return parts.empty() ? "" : "<p>" + join(parts, " \xE2\x86\x92 ") + "</p>\n";
+}
+
+// "0 (5 samples)", "0.2 to 1 (3 samples)".
+std::string values_words(const Json* values) {
+  if (values == nullptr || !values->is_array()) return "\xE2\x80\x93";
+  double low = 0, high = 0;
+  std::size_t n = 0;
+  for (const Json& value : *values) {
+    if (!value.is_number()) continue;
+    low = n == 0 ? value.get<double>() : std::min(low, value.get<double>());
+    high = n == 0 ? value.get<double>() : std::max(high, value.get<double>());
+    ++n;
+  }
+  if (n == 0) return "none";
+  return digits(low) + (low == high ? "" : " to " + digits(high)) + (n == 1 ? "" : format(" (%zu)", n));
+}
+
+std::string expected_words(const Json& control) {
+  const auto bound = [&](const char* key) {
+    const Json* found = member(control, key);
+    return found != nullptr && found->is_number() ? digits(found->get<double>()) : std::string();
+  };
+  const std::string low = bound("low"), high = bound("high");
+  if (low == high) return low.empty() ? "\xE2\x80\x93" : low;
+  if (low.empty()) return "at most " + high;
+  return high.empty() ? "at least " + low : low + " to " + high;
+}
+
+// The newest evidence of each stage: later states repeat what earlier ones had.
+const Json* stage_values(const Events& events, const char* stage, const std::string& control) {
+  for (auto it = events.rbegin(); it != events.rend(); ++it) {
+    const Json& values = object_at(object_at(object_at(**it, "evidence"), stage), "values");
+    if (const Json* found = member(values, control)) return found;
+  }
+  return nullptr;
+}
+
+std::string controls_html(const Events& events, const Json& planned, const Extent& extent) {
+  Table table{"Controls of the fault", "compact", {"Control", "Expected during", "Before", "During", "After"}, {}};
+  std::size_t index = 0;
+  for (const Json& control : list_at(planned, "controls")) {
+    if (table.rows.size() >= extent.rows) break;
+    const std::string name = "control_" + std::to_string(index++);
+    const std::string what = text_at(control, "metric") + " of " + text_at(control, "of") +
+                             (flag_at(control, "positive") ? " (must change)" : " (must not change)");
+    table.rows.push_back({escape_html(what), escape_html(expected_words(control)), escape_html(values_words(stage_values(events, "before", name))),
+                          escape_html(values_words(stage_values(events, "during", name))),
+                          escape_html(values_words(stage_values(events, "after", name)))});
+  }
+  return table.rows.empty() ? "" : table_html(table);
+}
+
+std::string interval_words(const Json* metric, const std::string& unit) {
+  const Json* interval = metric == nullptr ? nullptr : member(*metric, "interval");
+  if (interval == nullptr) return "";
+  const Json* high = member(*interval, "high");
+  return " (between " + quantity(number_at(*interval, "low"), unit) + " and " +
+         (high != nullptr && high->is_number() ? quantity(high->get<double>(), unit) : "later than the run saw") + ")";
+}
+
+std::string delays_line(const Json& report, const std::string& id) {
+  constexpr std::pair<const char*, const char*> kDelays[] = {{"fault.effect_delay", "due to injected"},
+                                                             {"inference.time_to_impact", "injected to first impact"},
+                                                             {"fault.revert_delay", "revert due to proved clean"},
+                                                             {"inference.time_to_recover", "reverted to recovered"}};
+  std::vector<std::string> parts;
+  for (const auto& [metric, words] : kDelays) {
+    const Json* found = find_metric(report, metric, "", "", id);
+    if (found == nullptr) continue;
+    std::string value = figure_words(found, "s") + interval_words(found, "s");
+    if (const std::string missing = text_at(*found, "missing_reason"); !missing.empty()) value = missing == "no_impact" ? "none seen" : "not derived (" + missing + ")";
+    parts.push_back(std::string(words) + " <b>" + escape_html(value) + "</b>");
+  }
+  return parts.empty() ? "" : "<p>" + join(parts, " \xC2\xB7 ") + "</p>\n";
+}
+
+std::string mechanism_html(const Json& planned, const Extent& extent) {
+  std::string out;
+  const auto item = [&](const char* title, const std::string& words) {
+    if (!words.empty()) out += "<li><b>" + std::string(title) + "</b> " + escape_html(shortened(words, extent.text_bytes)) + "</li>\n";
+  };
+  for (const Json& step : list_at(planned, "steps")) item("Done:", text_at(step, "words"));
+  std::vector<std::string> touches;
+  for (const Json& one : list_at(planned, "touches"))
+    if (one.is_string()) touches.push_back(one.get<std::string>());
+  item("Touches:", join(touches, ", "));
+  item("If everything of ours is killed:", text_at(planned, "residual_life"));
+  return out.empty() ? "" : "<details><summary>How it was done</summary><ul>\n" + out + "</ul></details>\n";
+}
+
+std::string fault_html(const Json& report, const Json& fault, const Extent& extent) {
+  const std::string id = text_at(fault, "id");
+  const Events events = events_of(report, id);
+  std::string out = "<article class=\"fault\"><h3>" + escape_html(text_at(fault, "fault") + " on " + text_at(fault, "target")) +
+                    " <span class=\"small\">" + escape_html(id) + "</span></h3>\n<p class=\"badges\">";
+  const bool injected = flag_at(fault, "injected"), touched = flag_at(fault, "touched");
+  out += yes_or_no(injected, "injected", "not injected");
+  if (injected) out += yes_or_no(flag_at(fault, "effective"), "effect proved", "effect not proved");
+  if (flag_at(fault, "unsafe")) out += badge("unsafe", "NOT proved clean");
+  else if (touched) out += yes_or_no(flag_at(fault, "clean"), "proved clean", "not clean");
+  else out += badge("skipped", "nothing was touched");
+  out += "</p>\n";
+  if (const std::string why = text_at(fault, "not_effective"); !why.empty()) out += "<p>" + escape_html(shortened(why, extent.text_bytes)) + "</p>\n";
+  const Json* planned = nullptr;
+  for (const Json* event : events)
+    if (const Json* found = member(object_at(*event, "evidence"), "plan")) planned = found;
+  out += times_line(events) + delays_line(report, id);
+  if (planned != nullptr) out += controls_html(events, *planned, extent) + mechanism_html(*planned, extent);
+  return out + "</article>\n";
+}
+
+}  // namespace
+
+std::string faults_html(const Json& report, const Extent& extent) {
+  const Json& safety = object_at(report, "safety");
+  std::string out = "<section id=\"faults\"><h2>Faults and what is left of them</h2>\n";
+  const Json& leftovers = list_at(safety, "leftovers");
+  if (list_at(safety, "faults").empty() && leftovers.empty()) return out + "<p>The plan has no faults.</p></section>\n";
+  if (leftovers.empty()) {
+    out += "<p>Nothing is left: every fault that touched something was undone, and a check from outside proved it.</p>\n";
+  } else {
+    out += "<p><b>Not proved clean:</b></p><ul>\n";
+    for (const Json& one : leftovers)
+      if (one.is_string()) out += "<li>" + escape_html(shortened(one.get<std::string>(), extent.text_bytes)) + "</li>\n";
+    out += "</ul>\n";
+  }
+  std::size_t n = 0;
+  for (const Json& fault : list_at(safety, "faults"))
+    if (++n <= extent.rows) out += fault_html(report, fault, extent);
+  return out + "</section>\n";
+}
+
+}  // namespace mixproof::page
