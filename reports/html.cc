@@ -100,9 +100,10 @@ std::string shortened(std::string_view text, std::size_t most) {
 std::string digits(double value) {
   if (!std::isfinite(value)) return value > 0 ? "infinite" : "not a number";
   const double size = std::fabs(value);
+  if (size == 0) return "0";   // and not "-0"
   if (size >= 99.95 && size < 1e15) return format("%.0f", value);
-  if (size != 0 && (size < 1e-6 || size >= 1e15)) return format("%.2e", value);
-  std::string out = format("%.*f", size == 0 ? 0 : std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 8), value);
+  if (size < 1e-6 || size >= 1e15) return format("%.2e", value);
+  std::string out = format("%.*f", std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 8), value);
   if (out.find('.') != std::string::npos) {
     out.erase(out.find_last_not_of('0') + 1);
     if (out.back() == '.') out.pop_back();

@@ -66,7 +66,7 @@ std::string legend(const TimelineSeries& series) {
 }
 
 std::string phases_table(const Json& report, const Extent& extent) {
-  Table table{"Phases", "compact", {"Phase", "From", "Measured from", "To", "Loads", "Remarks"}, {}};
+  Table table{"Phases", "compact names", {"Phase", "From", "Measured from", "To", "Loads", "Remarks"}, {}};
   int number = 0;
   for (const Json& phase : list_at(object_at(report, "timeline"), "phases")) {
     if (table.rows.size() >= extent.rows) break;

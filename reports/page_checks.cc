@@ -42,9 +42,21 @@ constexpr Column kTraining[] = {{"Step p50", "training.step_time", "p50"},
                                 {"Steps", "", nullptr},   // a second: see steps_words
                                 {"Retained", "training.retained", nullptr, true}};
 
+// p99, or the highest quantile below it for which the samples suffice, with its name.
+std::string tail_cell(const Json& metric, const std::string& unit) {
+  for (const char* quantile : {"p99", "p95", "p90"}) {
+    const Json* figure = member(object_at(metric, "summary"), quantile);
+    if (figure == nullptr || !text_at(*figure, "missing_reason").empty()) continue;
+    return (quantile == std::string_view("p99") ? "" : "<span class=\"small\">" + std::string(quantile) + "</span> ") +
+           escape_html(figure_words(figure, unit));
+  }
+  return "\xE2\x80\x93";
+}
+
 std::string cell(const Json* metric, const Column& column) {
   if (metric == nullptr) return "\xE2\x80\x93";
   const std::string unit = text_at(*metric, "unit");
+  if (column.quantile != nullptr && column.quantile == std::string_view("p99")) return tail_cell(*metric, unit);
   const Json* figure = column.quantile == nullptr ? metric : member(object_at(*metric, "summary"), column.quantile);
   if (figure == nullptr) return "\xE2\x80\x93";
   const Json* value = member(*figure, "value");
@@ -91,7 +103,7 @@ std::string labels_words(const Json& labels) {
 
 std::string all_figures(const Json& report, const Extent& extent) {
   if (!extent.evidence) return "";
-  Table table{"All figures", "compact figures", {"Figure", "Of", "n", "Value or p50", "p90", "p99", "max"}, {}};
+  Table table{"All figures", "compact names figures", {"Figure", "Of", "n", "Value or p50", "p90", "p99", "max"}, {}};
   for (const Json& metric : list_at(report, "metrics")) {
     if (table.rows.size() >= extent.rows) break;
     const std::string unit = text_at(metric, "unit");
@@ -134,8 +146,8 @@ std::string metrics_html(const Json& report, const Extent& extent) {
   if (tables.empty() && list_at(report, "metrics").empty()) return "";
   return "<section id=\"figures\"><h2>Figures of each phase</h2>\n" + tables +
          "<p class=\"small\">TTFT: from the scheduled time of a request to its first token. Max gap: the longest pause within an answer. "
-         "Attainment: the share of scheduled requests within the SLO. Retained: step rate against the reference phase. \xE2\x80\x93: not "
-         "derived, or too few samples for this quantile.</p>\n" +
+         "Attainment: the share of scheduled requests within the SLO. Retained: step rate against the reference phase. Where the samples are too few for "
+         "p99, the highest quantile that they give stands there by name. \xE2\x80\x93: not derived.</p>\n" +
          all_figures(report, extent) + "</section>\n";
 }
 

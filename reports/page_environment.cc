@@ -9,7 +9,7 @@ namespace mixproof::page {
 namespace {
 
 std::string nodes_html(const Json& environment, const Extent& extent) {
-  Table table{"Nodes", "compact", {"Node", "Role", "Address", "Clock known to", "Readings"}, {}};
+  Table table{"Nodes", "compact names", {"Node", "Role", "Address", "Clock known to", "Readings"}, {}};
   const Json& clocks = object_at(object_at(environment, "observed"), "clocks");
   for (const Json& node : list_at(environment, "nodes")) {
     if (table.rows.size() >= extent.rows) break;

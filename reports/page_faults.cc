@@ -40,7 +40,7 @@ std::string values_words(const Json* values) {
     ++n;
   }
   if (n == 0) return "none";
-  return digits(low) + (low == high ? "" : " to " + digits(high)) + (n == 1 ? "" : format(" (%zu)", n));
+  return digits(low) + (low == high ? "" : " to " + digits(high)) + (n == 1 ? "" : format(" (%zu samples)", n));
 }
 
 std::string expected_words(const Json& control) {
@@ -87,17 +87,17 @@ std::string interval_words(const Json* metric, const std::string& unit) {
 }
 
 std::string delays_line(const Json& report, const std::string& id) {
-  constexpr std::pair<const char*, const char*> kDelays[] = {{"fault.effect_delay", "due to injected"},
-                                                             {"inference.time_to_impact", "injected to first impact"},
-                                                             {"fault.revert_delay", "revert due to proved clean"},
-                                                             {"inference.time_to_recover", "reverted to recovered"}};
+  constexpr std::pair<const char*, const char*> kDelays[] = {{"fault.effect_delay", "injected after it was due by"},
+                                                             {"inference.time_to_impact", "first felt by users after"},
+                                                             {"fault.revert_delay", "proved clean after its end was due by"},
+                                                             {"inference.time_to_recover", "users recovered after the undo in"}};
   std::vector<std::string> parts;
   for (const auto& [metric, words] : kDelays) {
     const Json* found = find_metric(report, metric, "", "", id);
     if (found == nullptr) continue;
-    std::string value = figure_words(found, "s") + interval_words(found, "s");
-    if (const std::string missing = text_at(*found, "missing_reason"); !missing.empty()) value = missing == "no_impact" ? "none seen" : "not derived (" + missing + ")";
-    parts.push_back(std::string(words) + " <b>" + escape_html(value) + "</b>");
+    const std::string missing = text_at(*found, "missing_reason");
+    const std::string value = missing.empty() ? figure_words(found, "s") : missing == "no_impact" ? "no impact seen" : "not derived: " + missing;
+    parts.push_back(std::string(words) + " <b>" + escape_html(value) + "</b>" + escape_html(interval_words(found, "s")));
   }
   return parts.empty() ? "" : "<p>" + join(parts, " \xC2\xB7 ") + "</p>\n";
 }
@@ -145,7 +145,10 @@ std::string faults_html(const Json& report, const Extent& extent) {
   const Json& leftovers = list_at(safety, "leftovers");
   if (list_at(safety, "faults").empty() && leftovers.empty()) return out + "<p>The plan has no faults.</p></section>\n";
   if (leftovers.empty()) {
-    out += "<p>Nothing is left: every fault that touched something was undone, and a check from outside proved it.</p>\n";
+    const bool touched = std::any_of(list_at(safety, "faults").begin(), list_at(safety, "faults").end(),
+                                     [](const Json& fault) { return flag_at(fault, "touched"); });
+    out += touched ? "<p>Nothing is left: every fault that touched something was undone, and that was proved.</p>\n"
+                   : "<p>Nothing is left: no fault touched anything.</p>\n";
   } else {
     out += "<p><b>Not proved clean:</b></p><ul>\n";
     for (const Json& one : leftovers)

@@ -42,7 +42,7 @@ h1 .badge{text-transform:uppercase}
 .s-pass,.s-yes{--c:var(--ok)}.s-fail,.s-no,.s-error,.s-unsafe{--c:var(--bad)}.s-inconclusive{--c:var(--warn)}
 .warnings{list-style:none;margin:14px 0;padding:0}
 .warnings li{background:var(--warn-bg);border-left:5px solid var(--warn);padding:8px 14px;margin:6px 0;border-radius:3px}
-.cards{list-style:none;padding:0;margin:0;display:grid;gap:14px;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr))}
+.cards{list-style:none;padding:0;margin:0;display:grid;gap:14px;grid-template-columns:repeat(auto-fit,minmax(min(100%,245px),1fr))}
 .card{border:1px solid var(--line);border-top:4px solid var(--edge,var(--soft));border-radius:5px;padding:12px 16px}
 .c-pass{--edge:var(--ok)}.c-fail,.c-error{--edge:var(--bad)}.c-inconclusive{--edge:var(--warn)}
 .card h3{margin:0 0 8px;display:flex;flex-wrap:wrap;gap:.2em .7em}
@@ -82,6 +82,7 @@ tbody th{font-weight:600}
 .figures td,.figures thead th{white-space:nowrap}
 .figures td,.figures thead th+th{text-align:right}
 .compact{font-size:.85rem}.compact th,.compact td{padding:5px 12px}
+.compact td,.names th{white-space:nowrap}.compact td:last-child{white-space:normal}
 .compact.figures td:nth-child(2),.compact.figures th:nth-child(2){text-align:left}
 .checks td:nth-child(3){min-width:300px}.checks td:nth-child(4){min-width:220px}
 .checks details{font-size:.875rem}.checks ul,.facts{overflow-wrap:anywhere}
@@ -91,8 +92,11 @@ tbody th{font-weight:600}
 dl{margin:0}dt{margin-top:10px}dd{margin:4px 0}
 pre{background:var(--panel);border:1px solid var(--line);border-radius:4px;padding:9px 12px;margin:0;overflow-x:auto}
 pre code{white-space:pre}
-@media (max-width:719px){main{padding:14px 14px 48px}h1{font-size:1.5rem}h2{margin-top:32px}.verdict{padding:14px 16px}
-.wide{display:none}.narrow{display:block}}
+@media screen and (max-width:719px){main{padding:14px 14px 48px}h1{font-size:1.5rem}h2{margin-top:32px}.verdict{padding:14px 16px}
+.wide{display:none}.narrow{display:block}
+.checks,.checks tbody,.checks tr,.checks th,.checks td{display:block;border:0;padding:0}.checks thead{display:none}
+.checks tr{padding:10px 14px;border-bottom:1px solid var(--line)}.checks tr>*{margin:3px 0}
+.checks td:nth-child(n){min-width:0}.checks td:nth-child(4){color:var(--soft);font-size:.875rem}}
 @media print{@page{margin:14mm}:root{color-scheme:light;--bg:#fff;--panel:#f6f7f9;--text:#000;--soft:#444;--line:#bbb;--grid:#ddd;
 --good:#0072b2;--bad:#c44e00;--warn:#8a6100;--warn-bg:#fff6dc;--ok:#00754f;--fault:#a8437e;--rate:#00875f;--link:#000;
 --phase:#f1f4f8;--phase-odd:#fff;--face:#fff}

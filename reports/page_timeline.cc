@@ -48,7 +48,10 @@ class Drawing {
     Svg svg(width_, height_);
     phases(svg);
     faults(svg);
-    for (const Panel& panel : panels_) panel.requests != nullptr ? latency(svg, panel) : rate(svg, panel);
+    for (const Panel& panel : panels_) {
+      if (panel.requests != nullptr) latency(svg, panel);
+      else rate(svg, panel);
+    }
     axis(svg);
     lanes(svg);
     return svg.take(width_ < 600 ? "timeline narrow" : "timeline wide",
@@ -84,7 +87,6 @@ class Drawing {
     for (const RateSeries& one : series_.training)
       if (panels_.size() < 2 * kMostPanels) panels_.push_back({nullptr, &one});
     double y = kPhaseHeight + static_cast<double>(lane_rows_) * kLaneHeight + (lane_rows_ > 0 ? 6 : 0);
-    plots_top_ = y + 4;
     for (Panel& panel : panels_) {
       panel.top = y + kTitleHeight;
       panel.bottom = y + panel.height();
@@ -163,7 +165,7 @@ class Drawing {
     for (const double tick : decade_ticks(y.low, y.high, 9)) y_tick(svg, y(tick), quantity(tick, "s"));
     points(svg, load, y, panel.top + kNoAnswerHeight / 2);
     if (load.unanswered > 0) svg.text("tick", kLeft - 6, panel.top + kNoAnswerHeight / 2 + 4, "none", "end");
-    if (load.ttft_bound_s) bound(svg, kLeft, width_ - kRight, y(*load.ttft_bound_s), "bound " + quantity(*load.ttft_bound_s, "s"));
+    if (load.ttft_bound_s) bound(svg, kLeft, width_ - kRight, y(*load.ttft_bound_s), width_ < 600 ? "bound" : "bound " + quantity(*load.ttft_bound_s, "s"));
   }
 
   void bound(Svg& svg, double from, double to, double y, const std::string& words) const {
@@ -251,7 +253,7 @@ class Drawing {
   std::vector<Lane> lanes_;
   std::vector<Panel> panels_;
   Scale x_;
-  double width_, height_ = 0, plots_top_ = 0, plots_bottom_ = 0;
+  double width_, height_ = 0, plots_bottom_ = 0;
   std::size_t lane_rows_ = 0;
 };
 

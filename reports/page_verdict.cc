@@ -1,5 +1,6 @@
 // The head of the page: the verdict in a sentence, what qualifies it, and the checks that decided it.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -33,6 +34,11 @@ std::string sentence(const Json& verdict) {
   return "The report has no verdict.";
 }
 
+std::string capital(std::string words) {
+  if (!words.empty()) words[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(words[0])));
+  return words;
+}
+
 bool is_synthetic(const Json& report) {
   for (const Json& service : list_at(object_at(report, "plan"), "services"))
     if (text_at(service, "start") == "null_server") return true;
@@ -48,11 +54,7 @@ std::vector<std::string> warnings(const Json& report) {
   if (!flag_at(object_at(report, "safety"), "safe", true) || text_at(verdict, "status") == "unsafe")
     out.push_back("Left behind: run \"mixproof fault recover\" on the nodes named under Faults; they take no further fault until then.");
   for (const Json& reason : list_at(verdict, "reasons"))
-    if (reason.is_string() && !reason.get<std::string>().empty()) {
-      std::string words = reason.get<std::string>();
-      words[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(words[0])));
-      out.push_back(words + ".");
-    }
+    if (reason.is_string()) out.push_back(capital(reason.get<std::string>()) + ".");
   if (is_synthetic(report))
     out.push_back("Synthetic: the answers came from a null server, which computes nothing. The figures show what the harness and the "
                   "network do, not what an inference engine can do.");
@@ -128,8 +130,8 @@ std::string meter_svg(const Meter& meter) {
 std::string meter_html(const Json& check) {
   const std::optional<Meter> meter = meter_of(check);
   if (!meter) return "";
-  const std::string unit = text_at(object_at(check, "limit"), "unit");
-  const bool share = unit == "1" && meter->high <= 1;
+  const std::string unit = text_at(object_at(check, "limit"), "unit"), metric = text_at(check, "metric");
+  const bool share = unit == "1" && (metric.ends_with(".attainment") || metric.ends_with(".retained"));
   const auto words = [&](double value) { return share ? percent(value) : quantity(value, unit); };
   return "<div class=\"measure\"><span class=\"value\">" + escape_html(meter->infinite ? "no answer" : words(*meter->value)) +
          "</span> <span class=\"limit\">" + (meter->at_most ? "at most " : "at least ") + escape_html(words(meter->limit)) + "</span>" +
@@ -165,7 +167,7 @@ std::string head_html(const Json& report, const Extent& extent) {
   return "<header class=\"verdict v-" + escape_html(status) + "\">\n<p class=\"product\">Mixproof report</p>\n<h1>" + badge(status) +
          " <span>" + escape_html(text_at(plan, "name")) + "</span></h1>\n<p class=\"claim\">" +
          escape_html(shortened(text_at(plan, "claim"), extent.text_bytes)) + "</p>\n<p class=\"sentence\">" + escape_html(sentence(verdict)) +
-         "</p>\n<p>" + escape_html(shortened(faults_line(object_at(report, "safety")), extent.text_bytes)) + "</p>\n<p class=\"small\">" +
+         "</p>\n<p>" + escape_html(shortened(capital(faults_line(object_at(report, "safety"))), extent.text_bytes)) + "</p>\n<p class=\"small\">" +
          escape_html(shortened(join(facts, " \xC2\xB7 "), extent.text_bytes)) + "</p>\n</header>\n" + warnings_html(report, extent);
 }
 

@@ -4,7 +4,9 @@
 #include "harness/base/epoll_world.h"
 #include "harness/base/text.h"
 #include "harness/cli/judging.h"
+#include "harness/cli/page.h"
 #include "harness/controller/recorder.h"
+#include "reports/page.h"
 #include "reports/recording.h"
 #include "reports/summary.h"
 
@@ -65,7 +67,10 @@ int report_of_killed_run(Files& files, const ReportPlace& place) {
   static_cast<void>(files.remove(place.directory + "/" + kReserveFile));   // of the killed run
   const Status written = write_report(files, place.report, judged->report);
   if (!written.ok()) return command_failed("rejudge", written.error());
-  std::fputs(summary_text(judged->report, place.report, place.shown_as).c_str(), stdout);
+  const std::string page = place.directory + "/" + kPageFile;
+  const Status drawn = write_page(files, page, place.directory, judged->report);
+  if (!drawn.ok()) std::fprintf(stderr, "mixproof rejudge: no page: %s\n", drawn.error().message.c_str());
+  std::fputs(summary_text(judged->report, place.report, place.shown_as, drawn.ok() ? page : "").c_str(), stdout);
   std::fputs("written: the run had left no report\n", stdout);
   return exit_of(judged->report);
 }

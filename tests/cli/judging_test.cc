@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "harness/base/epoll_world.h"
@@ -148,8 +149,36 @@ TEST(ReportShow, ShowsPhasesMetricsChecksAndTheSummary) {
   for (const char* words : {"contention", "inference.ttft_ratio", "training.retained", "inference.time_to_impact",
                             "stall/wait", "PASS  fake", "faults: 1 injected, 1 effective, 1 clean; nothing left"})
     EXPECT_NE(outcome.out.find(words), std::string::npos) << words;
-  EXPECT_EQ(call(report_main, {"html", folder.folder()}).exit_code, 4);
+  EXPECT_EQ(call(report_main, {"junit", folder.folder()}).exit_code, 4);
+  EXPECT_EQ(call(report_main, {"show", folder.folder(), "-o", folder.path("text")}).exit_code, 4);
   EXPECT_EQ(call(report_main, {"show", "/nonexistent"}).exit_code, 4);
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(ReportHtml, WritesThePageBesideTheReportOrWhereItIsTold) {
+  const RunFolder folder({});
+  const Outcome outcome = call(report_main, {"html", folder.folder()});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("page: " + folder.path("report.html")), std::string::npos) << outcome.err;
+  EXPECT_NE(text_of(folder.path("report.html")).find("class=\"good\""), std::string::npos);
+  EXPECT_EQ(call(report_main, {"html", folder.path(kReportFile), "-o", folder.path("other.html")}).exit_code, 0);
+  EXPECT_EQ(text_of(folder.path("other.html")), text_of(folder.path("report.html")));
+  EXPECT_EQ(call(report_main, {"html", folder.folder(), "-o", "/nonexistent/page.html"}).exit_code, 3);
+  EXPECT_EQ(call(report_main, {"html", "/nonexistent"}).exit_code, 4);
+}
+
+TEST(ReportHtml, DoesNotDrawTheRecordingOfAnotherRun) {
+  const RunFolder folder({}), other(failing());
+  std::filesystem::copy_file(other.path(kRecordingFile), folder.path(kRecordingFile),
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_EQ(call(report_main, {"html", folder.folder()}).exit_code, 0);
+  const std::string page = text_of(folder.path("report.html"));
+  EXPECT_NE(page.find("The recording of this run is not beside the report"), std::string::npos);
+  EXPECT_EQ(page.find("class=\"rate\""), std::string::npos);
 }
 
 TEST(Schema, IsPrintedForWhatThisBuildReadsAndWrites) {

@@ -142,6 +142,8 @@ TEST(Summary, SaysVerdictDecidingChecksFaultsAndWhatNext) {
   EXPECT_NE(text.find("report: runs/latest/report.json\nnext: mixproof explain latest contention/sla\n"),
             std::string::npos)
       << text;
+  const std::string with_page = summary_text(report_of(run), "r.json", "latest", "r.html");
+  EXPECT_NE(with_page.find("report: r.json   page: r.html\n"), std::string::npos) << with_page;
 }
 
 TEST(Summary, FiguresOfTheNullServerAreCalledSynthetic) {
