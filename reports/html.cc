@@ -9,15 +9,18 @@
 namespace mixproof {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";   // U+FFFD
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::size_t kFactBytes = 300;
 constexpr int kFactDepth = 6;
 
-// U+202A to U+202E and U+2066 to U+2069 turn the direction of what follows, U+2028 and U+2029 end lines.
+// U+202A to U+202E and U+2066 to U+2069 turn the direction of what follows, U+2028 and U+2029 end
+// lines.
 bool turns_text(std::string_view rest) {
   if (rest.size() < 3 || rest[0] != '\xE2') return false;
-  const auto second = static_cast<unsigned char>(rest[1]), third = static_cast<unsigned char>(rest[2]);
-  return (second == 0x80 && third >= 0xA8 && third <= 0xAE) || (second == 0x81 && third >= 0xA6 && third <= 0xA9);
+  const auto second = static_cast<unsigned char>(rest[1]),
+             third = static_cast<unsigned char>(rest[2]);
+  return (second == 0x80 && third >= 0xA8 && third <= 0xAE) ||
+         (second == 0x81 && third >= 0xA6 && third <= 0xA9);
 }
 
 struct Prefix {
@@ -32,7 +35,8 @@ std::string with_prefix(double value, const std::vector<Prefix>& prefixes, std::
   return digits(value / prefixes.back().factor) + " " + prefixes.back().sign + std::string(unit);
 }
 
-void add_facts(const Json& facts, const std::string& name, int depth, std::vector<std::string>& out) {
+void add_facts(const Json& facts, const std::string& name, int depth,
+               std::vector<std::string>& out) {
   if (depth > kFactDepth || facts.is_null()) return;
   if (facts.is_object() || (facts.is_array() && !facts.empty() && facts.front().is_structured())) {
     int index = 0;
@@ -42,7 +46,9 @@ void add_facts(const Json& facts, const std::string& name, int depth, std::vecto
     }
     return;
   }
-  std::string words = facts.is_string() ? facts.get<std::string>() : facts.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string words = facts.is_string()
+                          ? facts.get<std::string>()
+                          : facts.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (facts.is_number_float()) words = digits(facts.get<double>());
   std::string key = name;
   std::replace(key.begin(), key.end(), '_', ' ');
@@ -52,12 +58,16 @@ void add_facts(const Json& facts, const std::string& name, int depth, std::vecto
 
 // What is drawn in a circle, square or triangle of 16 by 16.
 const char* icon_of(std::string_view status) {
-  if (status == "pass" || status == "yes") return "<circle cx=\"8\" cy=\"8\" r=\"8\"/><path d=\"M4 8.5l3 3 5-6\"/>";
-  if (status == "fail" || status == "no") return "<rect width=\"16\" height=\"16\" rx=\"2\"/><path d=\"M4.5 4.5l7 7m0-7l-7 7\"/>";
+  if (status == "pass" || status == "yes")
+    return "<circle cx=\"8\" cy=\"8\" r=\"8\"/><path d=\"M4 8.5l3 3 5-6\"/>";
+  if (status == "fail" || status == "no")
+    return "<rect width=\"16\" height=\"16\" rx=\"2\"/><path d=\"M4.5 4.5l7 7m0-7l-7 7\"/>";
   if (status == "inconclusive")
-    return "<path class=\"face\" d=\"M8 0l8 8-8 8-8-8z\"/><path d=\"M5.9 6.4c0-3 4.3-2.8 4.2-.2-.1 1.5-2.1 1.5-2.1 3.1m0 2.3v.6\"/>";
+    return "<path class=\"face\" d=\"M8 0l8 8-8 8-8-8z\"/><path d=\"M6.2 6.3a1.9 1.9 0 1 1 2.9 "
+           "1.6c-.8.5-1.1.9-1.1 1.7m0 2.2v.1\"/>";
   if (status == "skipped") return "<circle cx=\"8\" cy=\"8\" r=\"8\"/><path d=\"M4 8h8\"/>";
-  return "<path class=\"face\" d=\"M8 0l8 15.5h-16z\"/><path d=\"M8 5.5v4.8m0 2.2v.6\"/>";   // error, unsafe
+  return "<path class=\"face\" d=\"M8 0l8 15.5h-16z\"/><path d=\"M8 5.5v4.8m0 2.2v.6\"/>";  // error,
+                                                                                            // unsafe
 }
 
 std::string icon(std::string_view status) {
@@ -67,7 +77,8 @@ std::string icon(std::string_view status) {
 
 bool is_plain_word(const std::string& word) {
   return !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("_./:=,@%+-").find(static_cast<char>(c)) != std::string_view::npos;
+    return std::isalnum(c) != 0 ||
+           std::string_view("_./:=,@%+-").find(static_cast<char>(c)) != std::string_view::npos;
   });
 }
 
@@ -79,14 +90,23 @@ std::string escape_html(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '"') out += "&quot;";
-    else if (c == '\'') out += "&#39;";
-    else if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F) out += kReplacement;
-    else if (turns_text(text.substr(i))) { out += kReplacement; i += 2; }
-    else out += c;
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else if (c == '\'')
+      out += "&#39;";
+    else if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F)
+      out += kReplacement;
+    else if (turns_text(text.substr(i))) {
+      out += kReplacement;
+      i += 2;
+    } else
+      out += c;
   }
   return out;
 }
@@ -100,10 +120,11 @@ std::string shortened(std::string_view text, std::size_t most) {
 std::string digits(double value) {
   if (!std::isfinite(value)) return value > 0 ? "infinite" : "not a number";
   const double size = std::fabs(value);
-  if (size == 0) return "0";   // and not "-0"
+  if (size == 0) return "0";  // and not "-0"
   if (size >= 99.95 && size < 1e15) return format("%.0f", value);
   if (size < 1e-6 || size >= 1e15) return format("%.2e", value);
-  std::string out = format("%.*f", std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 8), value);
+  std::string out =
+      format("%.*f", std::clamp(2 - static_cast<int>(std::floor(std::log10(size))), 0, 8), value);
   if (out.find('.') != std::string::npos) {
     out.erase(out.find_last_not_of('0') + 1);
     if (out.back() == '.') out.pop_back();
@@ -112,14 +133,16 @@ std::string digits(double value) {
 }
 
 std::string percent(double share) {
-  if (share < 1 && share > 0.9995) return "99.9 %";   // never rounded up to all
+  if (share < 1 && share > 0.9995) return "99.9 %";  // never rounded up to all
   return digits(share * 100) + " %";
 }
 
 std::string quantity(double value, std::string_view unit) {
-  if (value == 0) return unit == "1" || unit == "count" ? "0" : unit == "1/s" ? "0 /s" : "0 " + std::string(unit);
+  if (value == 0)
+    return unit == "1" || unit == "count" ? "0" : unit == "1/s" ? "0 /s" : "0 " + std::string(unit);
   if (unit == "s") return with_prefix(value, {{1, ""}, {1e-3, "m"}, {1e-6, "\xC2\xB5"}}, "s");
-  if (unit == "B" || unit == "B/s") return with_prefix(value, {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}}, unit);
+  if (unit == "B" || unit == "B/s")
+    return with_prefix(value, {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}}, unit);
   if (unit == "1/s") return digits(value) + " /s";
   if (unit == "1" || unit == "count") return digits(value);
   return digits(value) + " " + std::string(unit);
@@ -141,7 +164,8 @@ std::string facts_line(const Json& facts) {
 
 std::string badge(std::string_view status, std::string_view words) {
   const std::string name = escape_html(status);
-  return "<span class=\"badge s-" + name + "\">" + icon(status) + (words.empty() ? name : escape_html(words)) + "</span>";
+  return "<span class=\"badge s-" + name + "\">" + icon(status) +
+         (words.empty() ? name : escape_html(words)) + "</span>";
 }
 
 std::string yes_or_no(bool yes, std::string_view words_yes, std::string_view words_no) {
@@ -149,8 +173,9 @@ std::string yes_or_no(bool yes, std::string_view words_yes, std::string_view wor
 }
 
 std::string table_html(const Table& table) {
-  std::string out = "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"" + escape_html(table.label) +
-                    "\"><table" + (table.style.empty() ? "" : " class=\"" + table.style + "\"") + ">";
+  std::string out = "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"" +
+                    escape_html(table.label) + "\"><table" +
+                    (table.style.empty() ? "" : " class=\"" + table.style + "\"") + ">";
   if (!table.head.empty()) {
     out += "<thead><tr>";
     for (const std::string& cell : table.head) out += "<th scope=\"col\">" + cell + "</th>";

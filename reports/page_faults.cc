@@ -23,7 +23,8 @@ std::string times_line(const Events& events) {
   for (const Json* event : events) {
     std::string state = text_at(*event, "state");
     std::replace(state.begin(), state.end(), '_', ' ');
-    parts.push_back(escape_html(state) + " <b class=\"num\">" + format("%.3f s", number_at(*event, "at_s")) + "</b>");
+    parts.push_back(escape_html(state) + " <b class=\"num\">" +
+                    format("%.3f s", number_at(*event, "at_s")) + "</b>");
   }
   return parts.empty() ? "" : "<p>" + join(parts, " \xE2\x86\x92 ") + "</p>\n";
 }
@@ -40,7 +41,8 @@ std::string values_words(const Json* values) {
     ++n;
   }
   if (n == 0) return "none";
-  return digits(low) + (low == high ? "" : " to " + digits(high)) + (n == 1 ? "" : format(" (%zu samples)", n));
+  return digits(low) + (low == high ? "" : " to " + digits(high)) +
+         (n == 1 ? "" : format(" (%zu samples)", n));
 }
 
 std::string expected_words(const Json& control) {
@@ -64,14 +66,19 @@ const Json* stage_values(const Events& events, const char* stage, const std::str
 }
 
 std::string controls_html(const Events& events, const Json& planned, const Extent& extent) {
-  Table table{"Controls of the fault", "compact", {"Control", "Expected during", "Before", "During", "After"}, {}};
+  Table table{"Controls of the fault",
+              "compact",
+              {"Control", "Expected during", "Before", "During", "After"},
+              {}};
   std::size_t index = 0;
   for (const Json& control : list_at(planned, "controls")) {
     if (table.rows.size() >= extent.rows) break;
     const std::string name = "control_" + std::to_string(index++);
-    const std::string what = text_at(control, "metric") + " of " + text_at(control, "of") +
-                             (flag_at(control, "positive") ? " (must change)" : " (must not change)");
-    table.rows.push_back({escape_html(what), escape_html(expected_words(control)), escape_html(values_words(stage_values(events, "before", name))),
+    const std::string what =
+        text_at(control, "metric") + " of " + text_at(control, "of") +
+        (flag_at(control, "positive") ? " (must change)" : " (must not change)");
+    table.rows.push_back({escape_html(what), escape_html(expected_words(control)),
+                          escape_html(values_words(stage_values(events, "before", name))),
                           escape_html(values_words(stage_values(events, "during", name))),
                           escape_html(values_words(stage_values(events, "after", name)))});
   }
@@ -83,21 +90,30 @@ std::string interval_words(const Json* metric, const std::string& unit) {
   if (interval == nullptr) return "";
   const Json* high = member(*interval, "high");
   return " (between " + quantity(number_at(*interval, "low"), unit) + " and " +
-         (high != nullptr && high->is_number() ? quantity(high->get<double>(), unit) : "later than the run saw") + ")";
+         (high != nullptr && high->is_number() ? quantity(high->get<double>(), unit)
+                                               : "later than the run saw") +
+         ")";
 }
 
 std::string delays_line(const Json& report, const std::string& id) {
-  constexpr std::pair<const char*, const char*> kDelays[] = {{"fault.effect_delay", "injected after it was due by"},
-                                                             {"inference.time_to_impact", "first felt by users after"},
-                                                             {"fault.revert_delay", "proved clean after its end was due by"},
-                                                             {"inference.time_to_recover", "users recovered after the undo in"}};
+  constexpr std::pair<const char*, const char*> kDelays[] = {
+      {"fault.effect_delay", "injected after it was due by"},
+      {"inference.time_to_impact", "first felt by users after"},
+      {"fault.revert_delay", "proved clean after its end was due by"},
+      {"inference.time_to_recover", "users recovered after the undo in"}};
   std::vector<std::string> parts;
   for (const auto& [metric, words] : kDelays) {
     const Json* found = find_metric(report, metric, "", "", id);
     if (found == nullptr) continue;
     const std::string missing = text_at(*found, "missing_reason");
-    const std::string value = missing.empty() ? figure_words(found, "s") : missing == "no_impact" ? "no impact seen" : "not derived: " + missing;
-    parts.push_back(std::string(words) + " <b>" + escape_html(value) + "</b>" + escape_html(interval_words(found, "s")));
+    if (missing == "no_impact") {
+      parts.push_back("<b>no impact on users seen</b>");
+      continue;
+    }
+    const std::string value =
+        missing.empty() ? figure_words(found, "s") : "(not derived: " + missing + ")";
+    parts.push_back(std::string(words) + " <b>" + escape_html(value) + "</b>" +
+                    escape_html(interval_words(found, "s")));
   }
   return parts.empty() ? "" : "<p>" + join(parts, " \xC2\xB7 ") + "</p>\n";
 }
@@ -105,7 +121,9 @@ std::string delays_line(const Json& report, const std::string& id) {
 std::string mechanism_html(const Json& planned, const Extent& extent) {
   std::string out;
   const auto item = [&](const char* title, const std::string& words) {
-    if (!words.empty()) out += "<li><b>" + std::string(title) + "</b> " + escape_html(shortened(words, extent.text_bytes)) + "</li>\n";
+    if (!words.empty())
+      out += "<li><b>" + std::string(title) + "</b> " +
+             escape_html(shortened(words, extent.text_bytes)) + "</li>\n";
   };
   for (const Json& step : list_at(planned, "steps")) item("Done:", text_at(step, "words"));
   std::vector<std::string> touches;
@@ -113,27 +131,36 @@ std::string mechanism_html(const Json& planned, const Extent& extent) {
     if (one.is_string()) touches.push_back(one.get<std::string>());
   item("Touches:", join(touches, ", "));
   item("If everything of ours is killed:", text_at(planned, "residual_life"));
-  return out.empty() ? "" : "<details><summary>How it was done</summary><ul>\n" + out + "</ul></details>\n";
+  return out.empty()
+             ? ""
+             : "<details><summary>How it was done</summary><ul>\n" + out + "</ul></details>\n";
 }
 
 std::string fault_html(const Json& report, const Json& fault, const Extent& extent) {
   const std::string id = text_at(fault, "id");
   const Events events = events_of(report, id);
-  std::string out = "<article class=\"fault\"><h3>" + escape_html(text_at(fault, "fault") + " on " + text_at(fault, "target")) +
-                    " <span class=\"small\">" + escape_html(id) + "</span></h3>\n<p class=\"badges\">";
+  std::string out = "<article class=\"fault\"><h3>" +
+                    escape_html(text_at(fault, "fault") + " on " + text_at(fault, "target")) +
+                    " <span class=\"small\">" + escape_html(id) +
+                    "</span></h3>\n<p class=\"badges\">";
   const bool injected = flag_at(fault, "injected"), touched = flag_at(fault, "touched");
   out += yes_or_no(injected, "injected", "not injected");
   if (injected) out += yes_or_no(flag_at(fault, "effective"), "effect proved", "effect not proved");
-  if (flag_at(fault, "unsafe")) out += badge("unsafe", "NOT proved clean");
-  else if (touched) out += yes_or_no(flag_at(fault, "clean"), "proved clean", "not clean");
-  else out += badge("skipped", "nothing was touched");
+  if (flag_at(fault, "unsafe"))
+    out += badge("unsafe", "NOT proved clean");
+  else if (touched)
+    out += yes_or_no(flag_at(fault, "clean"), "proved clean", "not clean");
+  else
+    out += badge("skipped", "nothing was touched");
   out += "</p>\n";
-  if (const std::string why = text_at(fault, "not_effective"); !why.empty()) out += "<p>" + escape_html(shortened(why, extent.text_bytes)) + "</p>\n";
+  if (const std::string why = text_at(fault, "not_effective"); !why.empty())
+    out += "<p>" + escape_html(shortened(why, extent.text_bytes)) + "</p>\n";
   const Json* planned = nullptr;
   for (const Json* event : events)
     if (const Json* found = member(object_at(*event, "evidence"), "plan")) planned = found;
   out += times_line(events) + delays_line(report, id);
-  if (planned != nullptr) out += controls_html(events, *planned, extent) + mechanism_html(*planned, extent);
+  if (planned != nullptr)
+    out += controls_html(events, *planned, extent) + mechanism_html(*planned, extent);
   return out + "</article>\n";
 }
 
@@ -143,16 +170,21 @@ std::string faults_html(const Json& report, const Extent& extent) {
   const Json& safety = object_at(report, "safety");
   std::string out = "<section id=\"faults\"><h2>Faults and what is left of them</h2>\n";
   const Json& leftovers = list_at(safety, "leftovers");
-  if (list_at(safety, "faults").empty() && leftovers.empty()) return out + "<p>The plan has no faults.</p></section>\n";
+  if (list_at(safety, "faults").empty() && leftovers.empty())
+    return out + "<p>The plan has no faults.</p></section>\n";
   if (leftovers.empty()) {
-    const bool touched = std::any_of(list_at(safety, "faults").begin(), list_at(safety, "faults").end(),
-                                     [](const Json& fault) { return flag_at(fault, "touched"); });
-    out += touched ? "<p>Nothing is left: every fault that touched something was undone, and that was proved.</p>\n"
+    const bool touched =
+        std::any_of(list_at(safety, "faults").begin(), list_at(safety, "faults").end(),
+                    [](const Json& fault) { return flag_at(fault, "touched"); });
+    out += touched ? "<p>Nothing is left: every fault that touched something was undone, and that "
+                     "was proved.</p>\n"
                    : "<p>Nothing is left: no fault touched anything.</p>\n";
   } else {
     out += "<p><b>Not proved clean:</b></p><ul>\n";
     for (const Json& one : leftovers)
-      if (one.is_string()) out += "<li>" + escape_html(shortened(one.get<std::string>(), extent.text_bytes)) + "</li>\n";
+      if (one.is_string())
+        out +=
+            "<li>" + escape_html(shortened(one.get<std::string>(), extent.text_bytes)) + "</li>\n";
     out += "</ul>\n";
   }
   std::size_t n = 0;

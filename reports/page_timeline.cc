@@ -1,4 +1,5 @@
-// The timeline as a picture: phases and faults above, then a panel for each load, all on one axis of seconds.
+// The timeline as a picture: phases and faults above, then a panel for each load, all on one axis
+// of seconds.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,17 +13,19 @@
 namespace mixproof::page {
 namespace {
 
-constexpr double kLeft = 58, kRight = 14;   // of the panels within the picture
-constexpr double kPhaseHeight = 26, kLaneHeight = 20, kAxisHeight = 34, kTitleHeight = 30, kNoAnswerHeight = 18;
+constexpr double kLeft = 58, kRight = 14;  // of the panels within the picture
+constexpr double kPhaseHeight = 26, kLaneHeight = 20, kAxisHeight = 34, kTitleHeight = 30,
+                 kNoAnswerHeight = 18;
 constexpr double kLatencyHeight = 190, kRateHeight = 96, kMarkHeight = 18;
 constexpr std::size_t kMostLanes = 12, kMostPanels = 4;
 
 struct Panel {
-  const RequestSeries* requests = nullptr;   // or
+  const RequestSeries* requests = nullptr;  // or
   const RateSeries* rate = nullptr;
-  double top = 0, bottom = 0;                // of the plot; its title stands above
+  double top = 0, bottom = 0;  // of the plot; its title stands above
   double height() const {
-    if (requests != nullptr) return kTitleHeight + kLatencyHeight + (requests->unanswered > 0 ? kNoAnswerHeight : 0);
+    if (requests != nullptr)
+      return kTitleHeight + kLatencyHeight + (requests->unanswered > 0 ? kNoAnswerHeight : 0);
     return kTitleHeight + kRateHeight;
   }
 };
@@ -35,7 +38,11 @@ struct Lane {
 class Drawing {
  public:
   Drawing(const Json& report, const TimelineSeries& series, double width)
-      : report_(report), series_(series), phases_(phase_spans(report)), faults_(fault_spans(report)), width_(width) {
+      : report_(report),
+        series_(series),
+        phases_(phase_spans(report)),
+        faults_(fault_spans(report)),
+        width_(width) {
     double end_s = 0;
     for (const auto* spans : {&phases_, &faults_})
       for (const Span& span : *spans) end_s = std::max(end_s, span.end_s);
@@ -49,13 +56,16 @@ class Drawing {
     phases(svg);
     faults(svg);
     for (const Panel& panel : panels_) {
-      if (panel.requests != nullptr) latency(svg, panel);
-      else rate(svg, panel);
+      if (panel.requests != nullptr)
+        latency(svg, panel);
+      else
+        rate(svg, panel);
     }
     axis(svg);
     lanes(svg);
     return svg.take(width_ < 600 ? "timeline narrow" : "timeline wide",
-                    "Timeline of the run: phases, faults and loads over time. The tables below say the same in words.");
+                    "Timeline of the run: phases, faults and loads over time. The tables below say "
+                    "the same in words.");
   }
 
  private:
@@ -68,9 +78,11 @@ class Drawing {
       const Json* at = member(event, "at_s");
       if (kind == "fault" || at_end || at == nullptr || !at->is_number()) continue;
       const double x = x_(at->get<double>());
-      lanes_.push_back({{x, x, kind + " " + (kind == "stop" ? "" : text_at(event, "what"))}, false, false});
+      lanes_.push_back(
+          {{x, x, kind + " " + (kind == "stop" ? "" : text_at(event, "what"))}, false, false});
     }
-    std::stable_sort(lanes_.begin(), lanes_.end(), [](const Lane& a, const Lane& b) { return a.place.from < b.place.from; });
+    std::stable_sort(lanes_.begin(), lanes_.end(),
+                     [](const Lane& a, const Lane& b) { return a.place.from < b.place.from; });
     std::vector<Labelled> places;
     for (Lane& lane : lanes_) {
       lane.place.label = shortened(lane.place.label, 40);
@@ -86,11 +98,13 @@ class Drawing {
       if (panels_.size() < kMostPanels) panels_.push_back({&one, nullptr});
     for (const RateSeries& one : series_.training)
       if (panels_.size() < 2 * kMostPanels) panels_.push_back({nullptr, &one});
-    double y = kPhaseHeight + static_cast<double>(lane_rows_) * kLaneHeight + (lane_rows_ > 0 ? 6 : 0);
+    double y =
+        kPhaseHeight + static_cast<double>(lane_rows_) * kLaneHeight + (lane_rows_ > 0 ? 6 : 0);
     for (Panel& panel : panels_) {
       panel.top = y + kTitleHeight;
       panel.bottom = y + panel.height();
-      y = panel.bottom + (panel.rate != nullptr && has_checkpoints(*panel.rate) ? kMarkHeight : 0) + 8;
+      y = panel.bottom + (panel.rate != nullptr && has_checkpoints(*panel.rate) ? kMarkHeight : 0) +
+          8;
     }
     plots_bottom_ = panels_.empty() ? y + 4 : y - 8;
     height_ = plots_bottom_ + kAxisHeight;
@@ -106,8 +120,10 @@ class Drawing {
       const Span& phase = phases_[i];
       const double left = x_(phase.begin_s), right = x_(phase.end_s), settled = x_(phase.settled_s);
       svg.rect(i % 2 == 0 ? "phase" : "phase odd", left, 0, right - left, plots_bottom_);
-      if (settled > left) svg.rect("settle", left, kPhaseHeight, settled - left, plots_bottom_ - kPhaseHeight);
-      svg.rect(phase.proved ? "phase-bar" : "phase-bar cut", left + 0.5, 0, right - left - 1, kPhaseHeight - 4, 3);
+      if (settled > left)
+        svg.rect("settle", left, kPhaseHeight, settled - left, plots_bottom_ - kPhaseHeight);
+      svg.rect(phase.proved ? "phase-bar" : "phase-bar cut", left + 0.5, 0, right - left - 1,
+               kPhaseHeight - 4, 3);
       const std::string number = std::to_string(i + 1), name = number + " " + phase.name;
       const bool fits = text_width(name) + 8 <= right - left;
       if (fits || text_width(number) <= right - left)
@@ -119,22 +135,27 @@ class Drawing {
     for (const Span& fault : faults_) {
       const double left = x_(fault.begin_s), right = std::max(x_(fault.end_s), left + 1);
       svg.rect("fault-band", left, kPhaseHeight, right - left, plots_bottom_ - kPhaseHeight);
-      for (const double edge : {left, right}) svg.line("fault-edge", edge, kPhaseHeight, edge, plots_bottom_);
+      for (const double edge : {left, right})
+        svg.line("fault-edge", edge, kPhaseHeight, edge, plots_bottom_);
     }
   }
 
   void lanes(Svg& svg) const {
     for (const Lane& lane : lanes_) {
       if (static_cast<std::size_t>(lane.place.row) >= lane_rows_) continue;
-      const double y = kPhaseHeight + 2 + lane.place.row * kLaneHeight, middle = y + kLaneHeight / 2;
+      const double y = kPhaseHeight + 2 + lane.place.row * kLaneHeight,
+                   middle = y + kLaneHeight / 2;
       const double from = lane.place.from, to = lane.place.to;
       if (lane.is_fault) {
-        svg.rect(lane.proved ? "fault-bar" : "fault-bar unproved", from, y + 3, std::max(to - from, 3.0), kLaneHeight - 6, 2);
+        svg.rect(lane.proved ? "fault-bar" : "fault-bar unproved", from, y + 3,
+                 std::max(to - from, 3.0), kLaneHeight - 6, 2);
       } else {
         svg.line("event-line", from, y, from, plots_bottom_);
         svg.path("event", "M" + coordinate(from) + " " + coordinate(middle - 6) + "l6 11h-12z");
       }
-      if (lane.place.shown) svg.text("lane", lane.place.label_x + (lane.is_fault ? 0 : 4), middle + 4, lane.place.label);
+      if (lane.place.shown)
+        svg.text("lane", lane.place.label_x + (lane.is_fault ? 0 : 4), middle + 4,
+                 lane.place.label);
     }
   }
 
@@ -161,11 +182,17 @@ class Drawing {
     if (!(high > 0)) low = 0.01, high = 1;
     const double top = panel.top + (load.unanswered > 0 ? kNoAnswerHeight : 0);
     const Scale y{low / 1.25, high * 1.4, panel.bottom, top, true};
-    frame(svg, panel, load.load + (width_ < 600 ? ": time to first token, log" : ": time to first token (log scale), by scheduled time"));
-    for (const double tick : decade_ticks(y.low, y.high, 9)) y_tick(svg, y(tick), quantity(tick, "s"));
+    frame(svg, panel,
+          load.load + (width_ < 600 ? ": time to first token, log"
+                                    : ": time to first token (log scale), by scheduled time"));
+    for (const double tick : decade_ticks(y.low, y.high, 9))
+      if (load.unanswered == 0 || y(tick) > top + 4) y_tick(svg, y(tick), quantity(tick, "s"));
     points(svg, load, y, panel.top + kNoAnswerHeight / 2);
-    if (load.unanswered > 0) svg.text("tick", kLeft - 6, panel.top + kNoAnswerHeight / 2 + 4, "none", "end");
-    if (load.ttft_bound_s) bound(svg, kLeft, width_ - kRight, y(*load.ttft_bound_s), width_ < 600 ? "bound" : "bound " + quantity(*load.ttft_bound_s, "s"));
+    if (load.unanswered > 0)
+      svg.text("tick", kLeft - 6, panel.top + kNoAnswerHeight / 2 + 4, "none", "end");
+    if (load.ttft_bound_s)
+      bound(svg, kLeft, width_ - kRight, y(*load.ttft_bound_s),
+            width_ < 600 ? "bound" : "bound " + quantity(*load.ttft_bound_s, "s"));
   }
 
   void bound(Svg& svg, double from, double to, double y, const std::string& words) const {
@@ -177,9 +204,13 @@ class Drawing {
     std::string good, bad, unanswered;
     for (const RequestPoint& point : load.points) {
       const std::string x = coordinate(x_(point.at_s));
-      if (!std::isfinite(point.ttft_s)) unanswered += "M" + x + " " + coordinate(unanswered_y - 4) + "l4 7h-8z";
-      else if (point.good) good += "M" + x + " " + coordinate(y(point.ttft_s)) + "h0";
-      else bad += "M" + coordinate(x_(point.at_s) - 3) + " " + coordinate(y(point.ttft_s) - 3) + "l6 6m0-6l-6 6";
+      if (!std::isfinite(point.ttft_s))
+        unanswered += "M" + x + " " + coordinate(unanswered_y - 4) + "l4 7h-8z";
+      else if (point.good)
+        good += "M" + x + " " + coordinate(y(point.ttft_s)) + "h0";
+      else
+        bad += "M" + coordinate(x_(point.at_s) - 3) + " " + coordinate(y(point.ttft_s) - 3) +
+               "l6 6m0-6l-6 6";
     }
     svg.path("good", good);
     svg.path("bad", bad);
@@ -196,9 +227,11 @@ class Drawing {
     std::string area, edge;
     double last_end_s = -1;
     for (const auto& bin : load.bins) {
-      const std::string left = coordinate(x_(bin.begin_s)), right = coordinate(x_(bin.end_s)), top = coordinate(y(bin.steps_per_s));
+      const std::string left = coordinate(x_(bin.begin_s)), right = coordinate(x_(bin.end_s)),
+                        top = coordinate(y(bin.steps_per_s));
       const bool starts = std::fabs(bin.begin_s - last_end_s) > 1e-6;
-      area += "M" + left + " " + coordinate(panel.bottom) + "V" + top + "H" + right + "V" + coordinate(panel.bottom) + "z";
+      area += "M" + left + " " + coordinate(panel.bottom) + "V" + top + "H" + right + "V" +
+              coordinate(panel.bottom) + "z";
       edge += (starts ? "M" + left + " " : "V") + top + "H" + right;
       last_end_s = bin.end_s;
     }
@@ -212,14 +245,18 @@ class Drawing {
   void floors(Svg& svg, const RateSeries& load, const Scale& y) const {
     for (const Json& check : list_at(report_, "checks")) {
       const Json& reference = object_at(object_at(check, "observed"), "evidence");
-      const double least = number_at(object_at(check, "limit"), "at_least") * number_at(reference, "reference_steps_per_s");
-      if (text_at(check, "metric") != "training.retained" || text_at(check, "load") != load.load || least <= 0) continue;
+      const double least = number_at(object_at(check, "limit"), "at_least") *
+                           number_at(reference, "reference_steps_per_s");
+      if (text_at(check, "metric") != "training.retained" || text_at(check, "load") != load.load ||
+          least <= 0)
+        continue;
       for (const Span& phase : phases_)
         if (phase.name == text_at(check, "phase")) {
           const std::string words = "floor " + digits(least) + " /s";
           const double from = x_(phase.settled_s), to = x_(phase.end_s);
           svg.line("bound", from, y(least), to, y(least));
-          if (text_width(words) + 8 < to - from) svg.text("bound-name", to - 4, y(least) - 5, words, "end");
+          if (text_width(words) + 8 < to - from)
+            svg.text("bound-name", to - 4, y(least) - 5, words, "end");
         }
     }
   }
@@ -229,8 +266,10 @@ class Drawing {
     for (const CheckpointMark& mark : series_.checkpoints) {
       if (mark.load != load.load) continue;
       const std::string x = coordinate(x_(mark.at_s));
-      if (mark.complete) complete += "M" + x + " " + coordinate(y - 5) + "l5 5-5 5-5-5z";
-      else torn += "M" + coordinate(x_(mark.at_s) - 4) + " " + coordinate(y - 4) + "l8 8m0-8l-8 8";
+      if (mark.complete)
+        complete += "M" + x + " " + coordinate(y - 5) + "l5 5-5 5-5-5z";
+      else
+        torn += "M" + coordinate(x_(mark.at_s) - 4) + " " + coordinate(y - 4) + "l8 8m0-8l-8 8";
     }
     svg.path("checkpoint", complete);
     svg.path("bad", torn);
@@ -244,7 +283,8 @@ class Drawing {
       svg.line("axis", x_(tick), plots_bottom_, x_(tick), plots_bottom_ + 4);
       svg.text("tick", x_(tick), plots_bottom_ + 17, digits(tick), "middle");
     }
-    svg.text("tick", width_ - kRight, plots_bottom_ + 31, "seconds from the begin of the first phase", "end");
+    svg.text("tick", width_ - kRight, plots_bottom_ + 31,
+             "seconds from the begin of the first phase", "end");
   }
 
   const Json& report_;
@@ -264,7 +304,8 @@ std::vector<Span> phase_spans(const Json& report) {
   for (const Json& phase : list_at(object_at(report, "timeline"), "phases")) {
     if (member(phase, "begin_s") == nullptr) continue;
     const double begin_s = number_at(phase, "begin_s");
-    out.push_back({text_at(phase, "name"), "", begin_s, std::max(begin_s, number_at(phase, "end_s")),
+    out.push_back({text_at(phase, "name"), "", begin_s,
+                   std::max(begin_s, number_at(phase, "end_s")),
                    number_at(phase, "settled_s", begin_s), flag_at(phase, "complete")});
   }
   return out;
@@ -281,7 +322,8 @@ std::vector<Span> fault_spans(const Json& report) {
       if (text_at(event, "kind") != "fault" || text_at(event, "what") != id) continue;
       const std::string state = text_at(event, "state");
       const double at_s = number_at(event, "at_s");
-      if (span.begin_s < 0 && (state == "injected" || state == "effective")) span.begin_s = std::max(0.0, at_s);
+      if (span.begin_s < 0 && (state == "injected" || state == "effective"))
+        span.begin_s = std::max(0.0, at_s);
       span.proved = state == "clean";
       span.end_s = state == "clean" ? at_s : last_s;
     }

@@ -12,14 +12,16 @@ constexpr double kRowsPerDecade = 30;
 constexpr double kLeastTtftS = 1e-6;
 constexpr int kMostColumns = 1600, kLeastColumns = 8;
 
-using Cell = std::tuple<int, int, bool>;   // column, row, good
+using Cell = std::tuple<int, int, bool>;  // column, row, good
 
-std::vector<RequestPoint> on_grid(const std::vector<RequestPoint>& points, int columns, double begin_s, double span_s) {
+std::vector<RequestPoint> on_grid(const std::vector<RequestPoint>& points, int columns,
+                                  double begin_s, double span_s) {
   std::map<Cell, RequestPoint> cells;
   for (const RequestPoint& point : points) {
     const int column = span_s > 0 ? static_cast<int>((point.at_s - begin_s) / span_s * columns) : 0;
     const int row = std::isfinite(point.ttft_s)
-                        ? static_cast<int>(std::floor(std::log10(std::max(point.ttft_s, kLeastTtftS)) * kRowsPerDecade))
+                        ? static_cast<int>(std::floor(
+                              std::log10(std::max(point.ttft_s, kLeastTtftS)) * kRowsPerDecade))
                         : 1'000'000;
     const auto [cell, is_new] = cells.try_emplace({column, row, point.good}, point);
     if (!is_new) cell->second.stands_for += point.stands_for;

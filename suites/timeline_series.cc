@@ -15,8 +15,12 @@ namespace {
 constexpr std::size_t kMostPoints = 3000, kMostCheckpoints = 400;
 constexpr double kMostBins = 600;
 
-RequestSeries requests_of(const Evidence& evidence, const LoadPlan& load, const std::vector<Request>& requests) {
-  RequestSeries out{.load = load.name, .has_slo = load.slo.has_value(), .ttft_bound_s = std::nullopt, .points = {}};
+RequestSeries requests_of(const Evidence& evidence, const LoadPlan& load,
+                          const std::vector<Request>& requests) {
+  RequestSeries out{.load = load.name,
+                    .has_slo = load.slo.has_value(),
+                    .ttft_bound_s = std::nullopt,
+                    .points = {}};
   if (load.slo && std::isfinite(load.slo->ttft_s)) out.ttft_bound_s = load.slo->ttft_s;
   for (const Request& request : requests) {
     const bool good = load.slo ? is_good(request, *load.slo) : request.is_ok;
@@ -43,7 +47,8 @@ std::vector<Span> spans_of(const Plan& plan, const Evidence& evidence, const std
     const bool runs = window != evidence.phases.end() && window->second.begun &&
                       std::find(phase.run.begin(), phase.run.end(), load) != phase.run.end();
     if (runs && ran_before) out.back().end_s = evidence.seconds(window->second.end);
-    if (runs && !ran_before) out.push_back({evidence.seconds(window->second.begin), evidence.seconds(window->second.end)});
+    if (runs && !ran_before)
+      out.push_back({evidence.seconds(window->second.begin), evidence.seconds(window->second.end)});
     ran_before = runs;
   }
   // A run that was cut did nothing after its end: that is no pause of the training.
@@ -53,11 +58,13 @@ std::vector<Span> spans_of(const Plan& plan, const Evidence& evidence, const std
   return out;
 }
 
-void add_bins(RateSeries& out, const Evidence& evidence, const LoadPlan& load, const std::vector<TrainingStep>& steps,
-              const Span& span, double width_s) {
-  const auto bins = static_cast<std::size_t>(std::max(1.0, std::floor((span.end_s - span.begin_s) / width_s)));
+void add_bins(RateSeries& out, const Evidence& evidence, const LoadPlan& load,
+              const std::vector<TrainingStep>& steps, const Span& span, double width_s) {
+  const auto bins =
+      static_cast<std::size_t>(std::max(1.0, std::floor((span.end_s - span.begin_s) / width_s)));
   width_s = (span.end_s - span.begin_s) / static_cast<double>(bins);
-  std::map<std::int64_t, std::vector<double>> done;   // by rank: steps in each bin, with their shares
+  std::map<std::int64_t, std::vector<double>>
+      done;  // by rank: steps in each bin, with their shares
   for (std::size_t rank = 0; rank < load.nodes.size(); ++rank)
     done[static_cast<std::int64_t>(rank)].assign(bins, 0);
   for (const TrainingStep& step : steps) {
@@ -69,14 +76,16 @@ void add_bins(RateSeries& out, const Evidence& evidence, const LoadPlan& load, c
     const auto last = std::min(bins - 1, static_cast<std::size_t>(end));
     for (auto bin = static_cast<std::size_t>(std::max(0.0, begin)); bin <= last; ++bin) {
       const auto from = static_cast<double>(bin);
-      of_rank[bin] += std::max(0.0, std::min(end, from + 1) - std::max(begin, from)) / (end - begin);
+      of_rank[bin] +=
+          std::max(0.0, std::min(end, from + 1) - std::max(begin, from)) / (end - begin);
     }
   }
   for (std::size_t bin = 0; bin < bins; ++bin) {
     double slowest = std::numeric_limits<double>::infinity();
     for (const auto& [rank, of_rank] : done) slowest = std::min(slowest, of_rank[bin]);
     const double begin_s = span.begin_s + static_cast<double>(bin) * width_s;
-    out.bins.push_back({begin_s, begin_s + width_s, std::isfinite(slowest) ? slowest / width_s : 0});
+    out.bins.push_back(
+        {begin_s, begin_s + width_s, std::isfinite(slowest) ? slowest / width_s : 0});
   }
 }
 
@@ -86,7 +95,8 @@ RateSeries rate_of(const Plan& plan, const Evidence& evidence, const LoadPlan& l
   const std::vector<Span> spans = spans_of(plan, evidence, load.name);
   double total_s = 0;
   for (const Span& span : spans) total_s += span.end_s - span.begin_s;
-  for (const Span& span : spans) add_bins(out, evidence, load, steps, span, std::max(1.0, total_s / kMostBins));
+  for (const Span& span : spans)
+    add_bins(out, evidence, load, steps, span, std::max(1.0, total_s / kMostBins));
   return out;
 }
 
@@ -120,7 +130,8 @@ TimelineSeries timeline_series(const Plan& plan, std::span<const Json> rows) {
     const auto found = evidence.loads.find(load.name);
     const LoadEvidence none;
     const LoadEvidence& seen = found == evidence.loads.end() ? none : found->second;
-    if (load.probe == "inference") out.requests.push_back(requests_of(evidence, load, seen.requests));
+    if (load.probe == "inference")
+      out.requests.push_back(requests_of(evidence, load, seen.requests));
     if (load.probe == "training") out.training.push_back(rate_of(plan, evidence, load, seen.steps));
   }
   out.checkpoints = checkpoints_of(evidence, rows);

@@ -11,7 +11,9 @@ namespace {
 TEST(Html, EscapesWhatHasAMeaning) {
   EXPECT_EQ(escape_html("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
   EXPECT_EQ(escape_html("\xC3\xA4 \xE2\x86\x92\n"), "\xC3\xA4 \xE2\x86\x92\n");
-  EXPECT_EQ(escape_html(std::string("a\0b\x1B", 4)), "a\xEF\xBF\xBD" "b\xEF\xBF\xBD");
+  EXPECT_EQ(escape_html(std::string("a\0b\x1B", 4)),
+            "a\xEF\xBF\xBD"
+            "b\xEF\xBF\xBD");
   EXPECT_EQ(escape_html("\xE2\x80\xAE\xE2\x81\xA6"), "\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
@@ -40,14 +42,16 @@ TEST(Html, AShareBelowAllIsNeverShownAsAll) {
 
 TEST(Html, FiguresWithoutAValueAreNotNumbers) {
   EXPECT_EQ(figure_words(nullptr, "s"), "\xE2\x80\x93");
-  const Json infinite = {{"value", nullptr}, {"infinite", true}}, missing = {{"value", nullptr}}, one = {{"value", 0.5}};
+  const Json infinite = {{"value", nullptr}, {"infinite", true}}, missing = {{"value", nullptr}},
+             one = {{"value", 0.5}};
   EXPECT_EQ(figure_words(&infinite, "s"), "no answer");
   EXPECT_EQ(figure_words(&missing, "s"), "\xE2\x80\x93");
   EXPECT_EQ(figure_words(&one, "s"), "500 ms");
 }
 
 TEST(Html, CommandsCanBePastedIntoAShell) {
-  EXPECT_EQ(shell_words({"mixproof", "run", "a b.json", "--set", "x=it's"}), "mixproof run 'a b.json' --set 'x=it'\\''s'");
+  EXPECT_EQ(shell_words({"mixproof", "run", "a b.json", "--set", "x=it's"}),
+            "mixproof run 'a b.json' --set 'x=it'\\''s'");
   EXPECT_EQ(shell_words({"$(reboot)", ""}), "'$(reboot)' ''");
 }
 

@@ -1,5 +1,6 @@
-// The report page: what it says of runs of every outcome, that it needs nothing beside itself, and that no text of a
-// suite becomes part of its structure. The golden page is written anew with MIXPROOF_UPDATE_GOLDEN=1 in the environment.
+// The report page: what it says of runs of every outcome, that it needs nothing beside itself, and
+// that no text of a suite becomes part of its structure. The golden page is written anew with
+// MIXPROOF_UPDATE_GOLDEN=1 in the environment.
 #include "reports/page.h"
 
 #include <gtest/gtest.h>
@@ -30,10 +31,13 @@ struct Made {
 Made made_from(const FakeRun& run) {
   const Plan plan = run.plan();
   const std::vector<Json> rows = run.rows();
-  return {build_report(fake_run_json(plan), judge(plan, rows), {"ab12", 1234}), timeline_series(plan, rows)};
+  return {build_report(fake_run_json(plan), judge(plan, rows), {"ab12", 1234}),
+          timeline_series(plan, rows)};
 }
 
-bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+bool has(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
 
 // The values of all attributes of this name.
 std::vector<std::string> attributes(const std::string& page, const std::string& name) {
@@ -50,7 +54,9 @@ std::vector<std::string> attributes(const std::string& page, const std::string& 
 std::string parser_complaint(const std::string& page) {
   const std::string path = testing::TempDir() + "page_test." + std::to_string(::getpid()) + ".html";
   std::ofstream(path, std::ios::binary) << page;
-  const std::string command = "/usr/bin/python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' " + path + " 2>&1";
+  const std::string command =
+      "/usr/bin/python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' " + path +
+      " 2>&1";
   std::FILE* pipe = ::popen(command.c_str(), "r");
   std::string words(4096, '\0');
   words.resize(std::fread(words.data(), 1, words.size(), pipe));
@@ -64,8 +70,12 @@ FakeRun hostile() {
   run.suite["claim"] = "<script>alert('claim')</script>";
   run.suite["limits"][0]["why"] = "\"><img src=x onerror=alert(1)> & <b>bold</b>";
   run.suite["limits"][0]["owner"] = "</style><script>alert(2)</script>";
-  run.extra = {{{"row", "note"}, {"message", "</svg><script>alert(3)</script>\x01\xE2\x80\xAEgnihton"}},
-               {{"row", "lost"}, {"node", "<script>"}, {"at", FakeRows::kStart + FakeRows::ns(9)}, {"why", "]]><!--"}}};
+  run.extra = {
+      {{"row", "note"}, {"message", "</svg><script>alert(3)</script>\x01\xE2\x80\xAEgnihton"}},
+      {{"row", "lost"},
+       {"node", "<script>"},
+       {"at", FakeRows::kStart + FakeRows::ns(9)},
+       {"why", "]]><!--"}}};
   return run;
 }
 
@@ -87,7 +97,8 @@ TEST(Page, IsTheGoldenOne) {
   run.violations = 6;
   const std::string page = made_from(run).page();
   const std::string path = std::string(MIXPROOF_SOURCE_DIR) + "/tests/golden/page.html";
-  if (std::getenv("MIXPROOF_UPDATE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << page;
+  if (std::getenv("MIXPROOF_UPDATE_GOLDEN") != nullptr)
+    std::ofstream(path, std::ios::binary) << page;
   std::ostringstream golden;
   golden << std::ifstream(path, std::ios::binary).rdbuf();
   EXPECT_TRUE(golden.str() == page) << "differs from " << path << "; see the top of this file";
@@ -99,7 +110,8 @@ TEST(Page, SaysTheVerdictBeforeAnythingElse) {
   const std::string page = made_from(failing).page();
   EXPECT_TRUE(has(page, "<title>fail: fake</title>"));
   EXPECT_TRUE(has(page, "1 of 4 required checks were measured outside their limit."));
-  const std::size_t verdict = page.find("<h1>"), why = page.find("id=\"why\""), timeline = page.find("id=\"timeline\"");
+  const std::size_t verdict = page.find("<h1>"), why = page.find("id=\"why\""),
+                    timeline = page.find("id=\"timeline\"");
   EXPECT_LT(verdict, why);
   EXPECT_LT(why, timeline);
   const std::string deciding = page.substr(why, timeline - why);
@@ -122,20 +134,23 @@ TEST(Page, TextOfASuiteIsOnlyText) {
 
 TEST(Page, NeedsNothingBesideItself) {
   FakeRun run = hostile();
-  run.suite["claim"] = "see http://example.org/x.js";   // as text it may stand there
+  run.suite["claim"] = "see http://example.org/x.js";  // as text it may stand there
   const std::string page = made_from(run).page();
   EXPECT_TRUE(has(page, "see http://example.org/x.js"));
   EXPECT_FALSE(attributes(page, "href").empty());
   for (const std::string& target : attributes(page, "href")) EXPECT_EQ(target[0], '#') << target;
   EXPECT_TRUE(attributes(page, "src").empty());
-  for (const char* outside : {"url(", "@import", "<link", "<iframe", "<object", "srcset", "xlink", "style=\""})
+  for (const char* outside :
+       {"url(", "@import", "<link", "<iframe", "<object", "srcset", "xlink", "style=\""})
     EXPECT_FALSE(has(page, outside)) << outside;
   EXPECT_TRUE(has(page, "default-src 'none'"));
 }
 
 TEST(Page, IsWellFormed) {
-  if (!std::filesystem::exists("/usr/bin/python3")) GTEST_SKIP() << "needs /usr/bin/python3 as a strict parser";
-  for (const FakeRun& run : {FakeRun{}, hostile(), cut(), with_a_fault_left()}) EXPECT_EQ(parser_complaint(made_from(run).page()), "");
+  if (!std::filesystem::exists("/usr/bin/python3"))
+    GTEST_SKIP() << "needs /usr/bin/python3 as a strict parser";
+  for (const FakeRun& run : {FakeRun{}, hostile(), cut(), with_a_fault_left()})
+    EXPECT_EQ(parser_complaint(made_from(run).page()), "");
   EXPECT_EQ(parser_complaint(page_text(Json::object(), nullptr)), "");
   EXPECT_NE(parser_complaint("<p>not closed"), "");
 }
@@ -183,9 +198,16 @@ TEST(Page, ShowsTheEvidenceOfControls) {
   Made made = made_from({});
   for (Json& event : made.report["timeline"]["events"]) {
     if (text_at(event, "state") == "planned")
-      event["evidence"] = {{"plan", {{"controls", {{{"metric", "process.stopped_share"}, {"of", "target"}, {"positive", true}, {"low", 1}, {"high", 1}}}}}}};
+      event["evidence"] = {{"plan",
+                            {{"controls",
+                              {{{"metric", "process.stopped_share"},
+                                {"of", "target"},
+                                {"positive", true},
+                                {"low", 1},
+                                {"high", 1}}}}}}};
     if (text_at(event, "state") == "effective")
-      event["evidence"] = {{"before", {{"values", {{"control_0", {0, 0}}}}}}, {"during", {{"values", {{"control_0", {0.5, 1}}}}}}};
+      event["evidence"] = {{"before", {{"values", {{"control_0", {0, 0}}}}}},
+                           {"during", {{"values", {{"control_0", {0.5, 1}}}}}}};
   }
   const std::string page = made.page();
   EXPECT_TRUE(has(page, "process.stopped_share of target (must change)"));
@@ -222,8 +244,11 @@ TEST(Page, OfTooMuchLeavesOutAndSaysSo) {
 }
 
 TEST(Page, OfAnythingIsAPage) {
-  for (const char* text : {"{}", "[]", "null", R"({"checks": 3, "timeline": {"phases": [1], "events": "x"}, "safety": []})",
-                           R"({"checks": [null, {"limit": {"at_most": "x"}}], "metrics": [{"id": 1}], "plan": {"loads": [7]},
+  for (
+      const char* text :
+      {"{}", "[]", "null",
+       R"({"checks": 3, "timeline": {"phases": [1], "events": "x"}, "safety": []})",
+       R"({"checks": [null, {"limit": {"at_most": "x"}}], "metrics": [{"id": 1}], "plan": {"loads": [7]},
                                "timeline": {"phases": [{"begin_s": "x"}]}, "verdict": {"deciding": [{}], "reasons": [1, ""]}})"}) {
     const std::string page = page_text(*parse_json(text, "test"), nullptr);
     EXPECT_TRUE(has(page, "</html>")) << text;

@@ -23,7 +23,7 @@ TEST(Series, FewPointsStayAsTheyAre) {
 
 TEST(Series, ThinnedPointsStandForAllAndHideNoViolation) {
   std::vector<RequestPoint> points = many(100'000);
-  points[50'000].good = points[70'000].good = false;   // among good ones of the same latency
+  points[50'000].good = points[70'000].good = false;  // among good ones of the same latency
   points[90'000] = {points[90'000].at_s, kInfinity, false};
   const std::vector<RequestPoint> few = thinned(points, 3000);
   EXPECT_LE(few.size(), 3000u);

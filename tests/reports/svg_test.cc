@@ -39,13 +39,15 @@ TEST(Svg, TicksAreRoundAndWithinTheEnds) {
 
 TEST(Svg, LabelsDoNotLieOnOneAnother) {
   std::vector<Labelled> spans;
-  for (int i = 0; i < 8; ++i) spans.push_back({100.0 + 20 * i, 110.0 + 20 * i, "process_pause llm[0]"});
+  for (int i = 0; i < 8; ++i)
+    spans.push_back({100.0 + 20 * i, 110.0 + 20 * i, "process_pause llm[0]"});
   const int rows = place_labels(spans, 50, 400);
   EXPECT_GT(rows, 1);
   for (const Labelled& a : spans)
     for (const Labelled& b : spans) {
       if (&a == &b || a.row != b.row || !a.shown || !b.shown) continue;
-      EXPECT_TRUE(a.label_x + text_width(a.label) <= b.label_x || b.label_x + text_width(b.label) <= a.label_x);
+      EXPECT_TRUE(a.label_x + text_width(a.label) <= b.label_x ||
+                  b.label_x + text_width(b.label) <= a.label_x);
     }
   for (const Labelled& one : spans) {
     if (!one.shown) continue;

@@ -13,7 +13,11 @@ namespace {
 TimelineSeries series_of(const FakeRun& run) { return timeline_series(run.plan(), run.rows()); }
 
 Json checkpoint(const std::string& node, int step, double at_s, bool complete) {
-  return {{"row", "checkpoint"}, {"load", "trainer"}, {"node", node}, {"step", step}, {"ok", complete},
+  return {{"row", "checkpoint"},
+          {"load", "trainer"},
+          {"node", node},
+          {"step", step},
+          {"ok", complete},
           {"end", FakeRows::kStart + FakeRows::ns(at_s) - FakeRows::offset(node)}};
 }
 
@@ -29,9 +33,10 @@ TEST(TimelineSeries, HoldsEveryRequestWithItsOutcome) {
   EXPECT_EQ(users.load, "users");
   EXPECT_EQ(users.ttft_bound_s, 0.5);
   EXPECT_EQ(users.unanswered, 1);
-  EXPECT_EQ(users.bad, 5);   // the one without an answer is one of the five slow ones
+  EXPECT_EQ(users.bad, 5);  // the one without an answer is one of the five slow ones
   EXPECT_EQ(static_cast<std::size_t>(users.requests), users.points.size());
-  for (const RequestPoint& point : users.points) EXPECT_TRUE(point.at_s >= 0 && point.at_s < 76) << point.at_s;
+  for (const RequestPoint& point : users.points)
+    EXPECT_TRUE(point.at_s >= 0 && point.at_s < 76) << point.at_s;
 }
 
 TEST(TimelineSeries, WithoutAnSloARequestIsGoodWhenAnswered) {
@@ -46,11 +51,11 @@ TEST(TimelineSeries, WithoutAnSloARequestIsGoodWhenAnswered) {
 TEST(TimelineSeries, RatesAreOfPhasesThatTrain) {
   const TimelineSeries series = series_of({});
   ASSERT_EQ(series.training.size(), 1u);
-  const auto& bins = series.training[0].bins;   // from 22 s to the end at 76 s
+  const auto& bins = series.training[0].bins;  // from 22 s to the end at 76 s
   ASSERT_EQ(bins.size(), 54u);
   EXPECT_DOUBLE_EQ(bins.front().begin_s, 22);
   EXPECT_DOUBLE_EQ(bins.back().end_s, 76);
-  EXPECT_NEAR(bins[5].steps_per_s, 10, 0.01);        // alone
+  EXPECT_NEAR(bins[5].steps_per_s, 10, 0.01);  // alone
   EXPECT_NEAR(bins[20].steps_per_s, 10 / 1.1, 0.01);
 }
 
@@ -60,7 +65,7 @@ TEST(TimelineSeries, TrainingThatDoesNotStepIsDrawnAsZero) {
   ASSERT_EQ(series_of(silent).training[0].bins.size(), 54u);
   for (const auto& bin : series_of(silent).training[0].bins) EXPECT_EQ(bin.steps_per_s, 0);
   FakeRun half;
-  half.second_rank = false;   // the slowest rank counts
+  half.second_rank = false;  // the slowest rank counts
   for (const auto& bin : series_of(half).training[0].bins) EXPECT_EQ(bin.steps_per_s, 0);
 }
 
