@@ -37,7 +37,7 @@ constexpr Command kCommands[] = {
     {"demo", "a mixed cluster on this machine, measured and judged in under three minutes", demo_main},
     {"run", "run a suite and write a judged report", run_main},
     {"plan", "what a suite would do, and what its checks need", plan_main},
-    {"report", "show a report", report_main},
+    {"report", "show a report, or make its page", report_main},
     {"explain", "why a check has its status, and what would resolve it", explain_main},
     {"rejudge", "judge a recording again; report a run that was killed", rejudge_main},
     {"fault", "inject one fault by hand; see, revert and recover faults on nodes", fault_main},

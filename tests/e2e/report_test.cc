@@ -137,6 +137,8 @@ TEST_F(Reports, MachineOutputIsOneDocumentAndLatestIsTheNewestRun) {
     EXPECT_TRUE(starts_with(latest, "plain-")) << latest;
     EXPECT_NE(latest, previous);
     EXPECT_TRUE(exists("mixproof-runs/" + latest + "/recording.jsonl.zst"));
+    EXPECT_TRUE(exists("mixproof-runs/" + latest + "/report.html"));
+    EXPECT_TRUE(ended.says("page: mixproof-runs/" + latest + "/report.html")) << ended.err;
     previous = latest;
     expect_pass(ended, printed);
   }
