@@ -63,7 +63,8 @@ const char* icon_of(std::string_view status) {
   if (status == "fail" || status == "no")
     return "<rect width=\"16\" height=\"16\" rx=\"2\"/><path d=\"M4.5 4.5l7 7m0-7l-7 7\"/>";
   if (status == "inconclusive")
-    return "<path class=\"face\" d=\"M8 0l8 8-8 8-8-8z\"/><path d=\"M4.4 8.8c1.1-2 2.4-2 3.6-.8s2.5 1.2 3.6-.8\"/>";
+    return "<path class=\"face\" d=\"M8 0l8 8-8 8-8-8z\"/><path d=\"M4.4 8.8c1.1-2 2.4-2 "
+           "3.6-.8s2.5 1.2 3.6-.8\"/>";
   if (status == "skipped") return "<circle cx=\"8\" cy=\"8\" r=\"8\"/><path d=\"M4 8h8\"/>";
   return "<path class=\"face\" d=\"M8 0l8 15.5h-16z\"/><path d=\"M8 5.5v4.8m0 2.2v.6\"/>";  // error,
                                                                                             // unsafe
