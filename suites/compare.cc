@@ -77,6 +77,13 @@ struct Side {
   std::string missing;
 };
 
+// Whether an interval can be had; else the value stands alone.
+bool has_blocks(std::span<const Segment> segments, double block_s, Side& side) {
+  if (whole_blocks(segments, block_s) >= kLeastBlocks) return true;
+  side.missing = "too_few_blocks";
+  return false;
+}
+
 Side quantile_side(std::span<const Segment> segments, double block_s, double p, const Random& random) {
   const std::vector<double> values = sorted_values(segments);
   Side out{.n = std::ssize(values)};
@@ -85,7 +92,7 @@ Side quantile_side(std::span<const Segment> segments, double block_s, double p, 
     return out;
   }
   out.value = nearest_rank(values, p);
-  out.draws = resampled_quantiles(segments, block_s, p, kBootstrapDraws, random);
+  if (has_blocks(segments, block_s, out)) out.draws = resampled_quantiles(segments, block_s, p, kBootstrapDraws, random);
   return out;
 }
 
@@ -99,7 +106,7 @@ Side mean_side(std::span<const Segment> segments, double block_s, const Random& 
   double sum = 0;
   for (const double value : values) sum += value;
   out.value = sum / static_cast<double>(values.size());
-  out.draws = resampled_means(segments, block_s, kBootstrapDraws, random);
+  if (has_blocks(segments, block_s, out)) out.draws = resampled_means(segments, block_s, kBootstrapDraws, random);
   return out;
 }
 
@@ -114,7 +121,8 @@ Side rate_side(const Pool& pool, std::span<const Segment> segments, const std::s
     return out;
   }
   out.value = steps / total_length_s(segments);
-  out.draws = resampled_rates(segments, pool.block_s, kBootstrapDraws, random);
+  if (has_blocks(segments, pool.block_s, out))
+    out.draws = resampled_rates(segments, pool.block_s, kBootstrapDraws, random);
   return out;
 }
 
@@ -129,7 +137,6 @@ Side side_of(const Pool& pool, const ComparisonFigure& figure, bool together, st
     return request_series(round, pool.phases.users, phase, figure.metric);
   });
   if (pool.rounds.empty()) return {.missing = "no_samples"};
-  if (whole_blocks(segments, pool.block_s) < kLeastBlocks) return {.missing = "too_few_blocks"};
   if (trains) return rate_side(pool, segments, phase, random);
   if (figure.id == "attainment") return mean_side(segments, pool.block_s, random);
   return quantile_side(segments, pool.block_s, quantile_of(figure.quantile), random);
@@ -269,18 +276,21 @@ const Json* figure_of(const Json& placement, std::string_view id) {
   return nullptr;
 }
 
-std::string times_text(const Json& figure) {
+// How long the median first token takes.
+std::string token_text(const Json& figure) {
   const Json& interval = figure["interval"];
-  if (!interval.is_object()) return "cannot be told (" + text_at(figure, "missing_reason", "unknown") + ")";
+  if (!interval.is_object())
+    return "how much longer the first token takes cannot be told (" + text_at(figure, "missing_reason", "unknown") + ")";
   const double low = number_at(interval, "low", HUGE_VAL), high = number_at(interval, "high", HUGE_VAL);
   const std::string between = format("between %.3g and %.3g", low, high);
-  if (low <= 1 && high >= 1) return "takes as long as without training, as far as can be told (" + between + " times)";
-  return format("takes %.3g times as long as without training (", number_at(figure, "ratio", HUGE_VAL)) + between + ")";
+  const std::string median = "the median first token takes ";
+  if (low <= 1 && high >= 1) return median + "as long as without training, as far as can be told (" + between + " times)";
+  return median + format("%.3g times as long as without training (", number_at(figure, "ratio", HUGE_VAL)) + between + ")";
 }
 
 std::string keeps_text(const Json& figure) {
   const Json* ratio = member(figure, "ratio");
-  if (ratio == nullptr || !ratio->is_number()) return "what training keeps cannot be told";
+  if (ratio == nullptr || !ratio->is_number()) return "what training keeps of its rate cannot be told";
   return format("training keeps %.0f %% of its rate", ratio->get<double>() * 100);
 }
 
@@ -289,7 +299,7 @@ std::string meaning_of(const Json& placements) {
   for (const Json& placement : placements) {
     const std::string name = text_at(placement, "placement");
     const std::string where = name == "none" ? "sharing all cores" : name == "physical" ? "on cores of its own" : "under " + name;
-    parts.push_back(where + ", the median first token " + times_text(*figure_of(placement, "ttft_p50")) + " and " +
+    parts.push_back(where + ", " + token_text(*figure_of(placement, "ttft_p50")) + ", and " +
                     keeps_text(*figure_of(placement, "training_retained")));
   }
   std::string out = join(parts, "; ");

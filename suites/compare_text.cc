@@ -97,6 +97,7 @@ std::string comparison_text(const Json& comparison) {
       out += format("  %s, round %lld: ", text_at(run, "placement").c_str(), static_cast<long long>(integer_at(run, "round"))) +
              problem.get<std::string>() + "\n";
   const std::string status = text_at(comparison, "status");
+  if (status == "error") return out + "\nerror: not every run was measured\n";
   if (status != "measured") out += "\n" + status + ": not every figure can be trusted\n";
   return out + "\n" + text_at(comparison, "meaning") + "\n";
 }

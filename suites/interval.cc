@@ -28,6 +28,7 @@ struct RatioMaker {
   const Limit& limit;
   const JudgedMetric& metric;
   double block_s;
+  std::vector<double> reference_draws = {};   // made once, for the phase and for the second baseline
 
   Segment series(const std::string& phase, bool is_reference) const {
     if (metric.probe == "inference")
@@ -47,7 +48,7 @@ struct RatioMaker {
     return out;
   }
 
-  Ratio of(const std::string& phase, const std::string& stream) const {
+  Ratio of(const std::string& phase, const std::string& stream) {
     Ratio out;
     out.figure = derive(input, {.metric = &metric, .load = limit.load, .phase = phase, .reference = limit.reference,
                                 .quantile = limit.quantile});
@@ -60,10 +61,10 @@ struct RatioMaker {
       return out;
     }
     if (!out.figure.missing.empty()) return out;
-    const std::string name = "bootstrap " + limit.check_id() + " " + stream;
-    out.figure.interval = ratio_interval(draws(own, false, Random(input.plan.seed, name)),
-                                         draws(reference, true, Random(input.plan.seed, name + " reference")),
-                                         limit.confidence);
+    const std::string name = "bootstrap " + limit.check_id() + " ";
+    if (reference_draws.empty()) reference_draws = draws(reference, true, Random(input.plan.seed, name + "reference"));
+    out.figure.interval =
+        ratio_interval(draws(own, false, Random(input.plan.seed, name + stream)), reference_draws, limit.confidence);
     return out;
   }
 };
@@ -147,7 +148,7 @@ const PhasePlan* second_baseline(const Plan& plan, const Limit& limit) {
 }
 
 Figure interval_figure(const JudgeInput& input, const Limit& limit) {
-  const RatioMaker maker{input, limit, *judged_metric(limit.metric), block_length_s(input, limit.load)};
+  RatioMaker maker{input, limit, *judged_metric(limit.metric), block_length_s(input, limit.load)};
   Ratio ratio = maker.of(limit.phase, "phase");
   Figure& figure = ratio.figure;
   if (!figure.evidence.is_object()) figure.evidence = Json::object();

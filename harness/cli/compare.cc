@@ -118,7 +118,7 @@ void one_run(const CompareOptions& options, const std::string& placement, int ro
 
 int compare(const CompareOptions& options) {
   const std::unique_ptr<Files> files = make_real_files();
-  std::fprintf(stderr, "mixproof: compare, seed %llu, %lld rounds of each placement, in %s\n",
+  std::fprintf(stderr, "mixproof: compare, seed %llu, rounds of each placement: %lld, in %s\n",
                static_cast<unsigned long long>(options.seed), static_cast<long long>(options.rounds), options.output.c_str());
   Rounds rounds;
   for (int round = 1; round <= options.rounds && !rounds.ended_early; ++round)
