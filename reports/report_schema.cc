@@ -76,7 +76,7 @@ Json check_schema() {
                  {"load", text("whose")},
                  {"reference", text("phase that it is compared with")},
                  {"quantile", text("of the samples")},
-                 {"method", one_of_names({"direct", "binomial"}, "how it is decided")},
+                 {"method", one_of_names({"direct", "binomial", "interval"}, "how it is decided")},
                  {"dependence", text("what is assumed about requests")},
                  {"confidence", number("of the one-sided bounds")},
                  {"rule", text("the limit in a line")},

@@ -74,6 +74,12 @@ std::optional<Interval> quantile_interval(std::span<const double> sorted, double
   return Interval{sorted[static_cast<std::size_t>(low - 1)], sorted[static_cast<std::size_t>(high - 1)]};
 }
 
+std::int64_t least_samples(double p) {
+  std::vector<double> samples(1, 0.0);
+  while (!quantile_interval(samples, p)) samples.push_back(0.0);
+  return std::ssize(samples);
+}
+
 double median_of(std::vector<double> samples) {
   CHECK(!samples.empty());
   std::sort(samples.begin(), samples.end());

@@ -1,4 +1,4 @@
-// Statistics: exact bounds and order statistics. No resampling, no randomness, no interpolation.
+// Statistics: exact bounds and order statistics. No randomness, no interpolation. Resampling: reports/bootstrap.h.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,7 @@ std::optional<double> nearest_rank(std::span<const double> sorted, double p);
 struct Interval {
   double low = 0, high = 0;
 };
+std::int64_t least_samples(double p);   // of which quantile_interval gives something; 0 < p < 1
 std::optional<Interval> quantile_interval(std::span<const double> sorted, double p);
 
 double median_of(std::vector<double> samples);   // nearest rank; samples must not be empty

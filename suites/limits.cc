@@ -7,6 +7,8 @@
 #include "harness/base/check.h"
 #include "harness/base/text.h"
 #include "suites/fault_evidence.h"
+#include "suites/interval.h"
+#include "suites/interval_text.h"
 #include "suites/recovery.h"
 #include "suites/request_metrics.h"
 #include "suites/validity.h"
@@ -43,6 +45,10 @@ constexpr ReasonRow kReasons[] = {
     {"not_effective", "the fault was not proved effective for its time"},
     {"measurement_invalid", "the figures may be the load generator's or the clock's own doing"},
     {"n_too_small", "too few samples for a 95 % interval of that quantile"},
+    {"too_few_blocks", "a phase holds fewer than 20 blocks: how much they differ is not known"},
+    {"no_noise", "the second baseline, which shows how far apart equal phases lie, was not measured"},
+    {"drift", "two phases that should be equal are not: what lies between them cannot be compared either"},
+    {"rise_too_small", "beyond the margin, but the rise is too small to be told from the client's own error"},
     {"needs_more_samples", "the confidence bounds lie on both sides of the limit"},
     {"not_recovered", "recovery had not been shown when the evidence ended, within the limit"},
     {"interval_straddles_limit", "the interval lies on both sides of the limit"},
@@ -83,8 +89,12 @@ Judged compare_binomial(const Figure& figure, const Limit& limit) {
 }
 
 Judged compare(const Figure& figure, const Limit& limit, MetricKind kind) {
-  if (figure.missing == "n_too_small") return {kInconclusive, "n_too_small"};
+  if (figure.missing == "n_too_small" || figure.missing == "too_few_blocks") return {kInconclusive, figure.missing};
   if (!figure.missing.empty()) return {kError, figure.missing};
+  if (limit.method == "interval") {
+    const IntervalVerdict verdict = judge_interval(figure, limit);
+    return {verdict.status, verdict.reason};
+  }
   if (figure.infinite) return limit.at_most ? Judged{kFail, "outside_limit"} : compare_value(HUGE_VAL, limit);
   if (limit.method == "binomial") return compare_binomial(figure, limit);
   if (kind == MetricKind::kInterval) return compare_interval(*figure.interval, figure.censored, limit);
@@ -103,6 +113,7 @@ std::string with_unit(double value, std::string_view unit) {
 }
 
 std::string figure_text(const Limit& limit, const Figure& figure) {
+  if (limit.method == "interval" && figure.interval) return noun_of(limit) + " " + interval_text(limit, figure);
   const std::string_view unit = judged_metric(limit.metric)->unit;
   const auto n = static_cast<long long>(figure.n);
   const std::string noun = noun_of(limit);
@@ -130,16 +141,18 @@ double offered_rate(const JudgeInput& input, const Limit& limit) {
 void set_resolve(const JudgeInput& input, Check& check) {
   const Limit& limit = check.limit;
   const Figure& figure = check.figure;
+  if (limit.method == "interval") {
+    const Advice advice = interval_advice(input, limit, figure, check.reason);
+    check.resolve = advice.text;
+    check.resolve_numbers = advice.numbers;
+  }
   std::int64_t missing = 0;
   if (check.reason == "needs_more_samples")
     missing = clean_trials_needed(integer_at(figure.evidence, "good"), figure.n, *limit.at_least, limit.confidence);
   if (check.reason == "not_recovered")
     missing = integer_at(figure.evidence, "clean_requests") - integer_at(figure.evidence, "clean_seen");
-  if (check.reason == "n_too_small") {
-    std::vector<double> samples(static_cast<std::size_t>(figure.n), 0.0);
-    while (!quantile_interval(samples, quantile_of(limit.quantile))) samples.push_back(0.0);
-    missing = std::ssize(samples) - figure.n;
-  }
+  if (check.reason == "n_too_small")
+    missing = least_samples(quantile_of(limit.quantile)) - figure.n;
   if (missing > 0) {
     const double rate = judged_metric(limit.metric)->probe == "inference" ? offered_rate(input, limit) : 0;
     const bool clean = check.reason != "n_too_small";
@@ -151,7 +164,8 @@ void set_resolve(const JudgeInput& input, Check& check) {
       check.resolve_numbers["seconds"] = seconds;
     }
   }
-  if (check.reason == "interval_straddles_limit") check.resolve = "needs a higher request rate: it narrows the interval";
+  if (check.reason == "interval_straddles_limit" && limit.method != "interval")
+    check.resolve = "needs a higher request rate: it narrows the interval";
   if (check.reason == "measurement_invalid") check.resolve = "needs a run without that disturbance";
   if (check.reason == "not_effective") check.resolve = "needs a run in which the fault takes hold for its whole time";
 }
@@ -187,11 +201,17 @@ bool fails_beyond_client_error(const JudgeInput& input, const Limit& limit, cons
   return surely - *limit.at_most > kFarBeyond * client_error;
 }
 
+// The second baseline of method interval; null for other methods and where there is none.
+const PhasePlan* noise_phase(const JudgeInput& input, const Limit& limit) {
+  return limit.method == "interval" ? second_baseline(input.plan, limit) : nullptr;
+}
+
 void apply_trust(const JudgeInput& input, Check& check) {
   const Limit& limit = check.limit;
   if (check.status == kError && check.figure.missing != "not_injected") return;
   std::vector<std::string> phases = {limit.phase};
   if (!limit.reference.empty()) phases.push_back(limit.reference);
+  if (const PhasePlan* second = noise_phase(input, limit)) phases.push_back(second->name);
   for (const std::string& phase : phases)
     for (const FaultFacts& fault : faults_of_phase(input, phase))
       if (!fault.not_effective.empty()) {
@@ -202,10 +222,11 @@ void apply_trust(const JudgeInput& input, Check& check) {
       }
   const auto [from, until] = evidence_range(input, limit);
   std::string trouble = measurement_trouble(input, limit.load, from, until);
-  if (trouble.empty() && !limit.reference.empty()) {
-    const PhaseWindow& reference = input.evidence.phases.at(limit.reference);
-    trouble = measurement_trouble(input, limit.load, reference.settled, reference.end);
-  }
+  for (const std::string& phase : phases)
+    if (trouble.empty() && phase != limit.phase) {
+      const PhaseWindow& window = input.evidence.phases.at(phase);
+      trouble = measurement_trouble(input, limit.load, window.settled, window.end);
+    }
   const double client_error = client_error_s(input, limit.load, from, until);
   if (trouble.empty() && check.status == kFail && limit.quantile == "max" && check.figure.value &&
       *check.figure.value - client_error <= limit.at_most.value_or(-HUGE_VAL))
@@ -234,6 +255,16 @@ bool not_measured(const JudgeInput& input, Check& check) {
     check.detail = first.detail;
     return true;
   }
+  if (const PhasePlan* second = noise_phase(input, check.limit)) {
+    const std::vector<Problem> problems = phase_problems(input, second->name);
+    if (problems.empty()) return false;
+    check.status = kInconclusive;
+    check.reason = "no_noise";
+    check.detail = "the second baseline was not measured: " + problems.front().detail;
+    check.resolve = "needs a run in which " + second->name + " is measured too";
+    check.resolve_numbers = Json::object();
+    return true;
+  }
   return false;
 }
 
@@ -250,6 +281,7 @@ std::string bound_text(const Limit& limit) {
   std::string out;
   if (limit.at_most) out = "limit " + with_unit(*limit.at_most, unit);
   if (limit.at_least) out += (out.empty() ? "" : ", ") + std::string("needs at least ") + with_unit(*limit.at_least, unit);
+  if (limit.method == "interval") out += format(" at %g %% confidence", limit.confidence * 100);
   return out;
 }
 
@@ -261,7 +293,7 @@ std::string rule_text(const Limit& limit) {
   std::string out;
   if (limit.at_least) out = with_unit(*limit.at_least, unit) + " <= " + what;
   if (limit.at_most) out = (out.empty() ? what : out) + " <= " + with_unit(*limit.at_most, unit);
-  if (limit.method == "binomial") out += format(" at %g %% confidence", limit.confidence * 100);
+  if (limit.method != "direct") out += format(" at %g %% confidence", limit.confidence * 100);
   return out;
 }
 
@@ -275,7 +307,7 @@ Check judge_limit(const JudgeInput& input, const Limit& limit) {
     return check;
   }
   if (not_measured(input, check)) return check;
-  check.figure = derive(input, question_of(limit));
+  check.figure = limit.method == "interval" ? interval_figure(input, limit) : derive(input, question_of(limit));
   const Judged judged = compare(check.figure, limit, judged_metric(limit.metric)->kind);
   check.status = judged.status;
   check.reason = judged.reason;
@@ -303,7 +335,7 @@ Json check_json(const Check& check) {
                                    {"owner", &limit.owner}, {"quantile", &limit.quantile},
                                    {"dependence", &limit.dependence}})
     if (!value->empty()) out[key] = *value;
-  if (limit.method == "binomial") out["confidence"] = limit.confidence;
+  if (limit.method != "direct") out["confidence"] = limit.confidence;
   if (check.reason != "skipped_by_suite") out["observed"] = figure_json(check.figure);
   if (!check.resolve.empty()) out["resolve"] = {{"text", check.resolve}, {"numbers", check.resolve_numbers}};
   return out;

@@ -97,10 +97,10 @@ struct PhasePlan {
 struct Limit {
   std::string id, metric, load, phase, reference, why, owner;
   std::string check_id() const { return phase + "/" + id; }     // unique; names the check in reports
-  std::string method;                  // direct | binomial
+  std::string method;                  // direct | binomial | interval
   std::string dependence;              // binomial: requests
   std::optional<double> at_most, at_least;
-  double confidence = 0;               // binomial
+  double confidence = 0;               // binomial, interval; 0 for direct
   std::string quantile;                // for metrics with samples: "p50", "p90", "p99", "max"; empty otherwise
   int clean_requests = 59;             // time_to_recover: length of the good run that proves it
   bool required = true;

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
+#include "suites/figure.h"
+#include "suites/interval.h"
 #include "suites/metrics.h"
 
 namespace mixproof {
@@ -77,7 +79,14 @@ struct LimitCheck {
     return ok();
   }
 
-  Status check_reference() const {
+  Status check_reference() {
+    if (limit.method == "interval" && metric.id == "training.goodput" && limit.reference.empty()) {
+      const PhasePlan* baseline = baseline_of(plan, limit.load);   // what goodput is measured against anyway
+      if (baseline == nullptr) return at("method", "no phase without a fault runs \"" + limit.load + "\" to compare with");
+      if (baseline->name == limit.phase) return at("phase", "is the first that runs \"" + limit.load + "\": nothing to compare with");
+      limit.reference = baseline->name;
+      return ok();
+    }
     if (!needs_reference(metric)) {
       if (!limit.reference.empty()) return at("reference", limit.metric + " takes no reference phase");
       return ok();
@@ -100,12 +109,30 @@ struct LimitCheck {
     return ok();
   }
 
-  Status check_method() const {
+  // Margins: 1 is "no worse than the reference", so they lie on the worse side of it.
+  Status check_interval() {
+    if (!takes_interval(metric))
+      return at("method", "interval judges ratios to a reference phase and training.goodput, not " + limit.metric);
+    if (!limit.dependence.empty()) return at("dependence", "belongs to method binomial");
+    if (limit.quantile == "max") return at("quantile", "method interval cannot bound a maximum; name a quantile below it");
+    const bool lower = metric.better == "lower";
+    if (lower ? raw.has_at_least : raw.has_at_most)
+      return at(lower ? "at_least" : "at_most", format("method interval takes \"%s\" of ", lower ? "at_most" : "at_least") + limit.metric);
+    if (lower && raw.has_at_most && !(raw.at_most >= 1)) return at("at_most", "a margin of method interval is 1 or more");
+    if (!lower && raw.has_at_least && !(raw.at_least > 0 && raw.at_least <= 1))
+      return at("at_least", "a margin of method interval lies above 0 and is 1 at most");
+    if (!raw.has_confidence) limit.confidence = 0.95;
+    if (!(limit.confidence > 0.5)) return at("confidence", "must lie above 0.5");
+    return ok();
+  }
+
+  Status check_method() {
     if (limit.method == "direct") {
-      if (raw.has_confidence) return at("confidence", "belongs to method binomial");
+      if (raw.has_confidence) return at("confidence", "belongs to methods binomial and interval");
       if (!limit.dependence.empty()) return at("dependence", "belongs to method binomial");
       return ok();
     }
+    if (limit.method == "interval") return check_interval();
     if (metric.kind != MetricKind::kShare)
       return at("method", "binomial judges inference.attainment only, not " + limit.metric);
     if (!raw.has_confidence) return here("method binomial needs a \"confidence\"");

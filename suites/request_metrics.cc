@@ -5,26 +5,14 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "suites/series.h"
+
 namespace mixproof {
 namespace {
 
 constexpr double kStallFloorS = 0.25;
-constexpr double kBlockFloorS = 1;
-constexpr int kLeastBlocks = 20;
 
 using Requests = std::vector<const Request*>;
-
-std::optional<double> sample_of(const Request& request, std::string_view metric) {
-  if (metric == "inference.ttft") return request.ttft;
-  if (metric == "inference.service_ttft") return request.service_ttft;
-  if (metric == "inference.tpot") return request.tpot;
-  if (metric == "inference.max_gap") return request.max_gap;
-  if (metric == "inference.longest_wait") return request.longest_wait;
-  if (metric == "inference.e2e") return request.e2e;
-  if (metric == "inference.client_delay") return request.client_delay;
-  if (metric == "inference.receive_lag") return request.lag;
-  return std::nullopt;
-}
 
 double tokens_within(const Request& request, const PhaseWindow& window) {
   if (request.first == 0 || request.tokens <= 0) return 0;
@@ -37,17 +25,10 @@ double tokens_within(const Request& request, const PhaseWindow& window) {
   return std::max(0.0, std::min(until, request.tokens) - std::max(from, 0.0));
 }
 
-// Blocks of max(1 s, 2 x p99 end-to-end time of the baseline); the variance of their violation counts over what
-// independent requests would show. Bursts make it large.
+// The variance of the violation counts of blocks over what independent requests would show. Bursts make it large.
 Json dependence_json(const JudgeInput& input, const Question& question, const Requests& requests, const Slo& slo,
                      std::int64_t good) {
-  const PhasePlan* baseline = baseline_of(input.plan, question.load);
-  double block_s = kBlockFloorS;
-  if (baseline != nullptr) {
-    const auto e2e = request_samples(measured_requests(input.evidence, question.load, baseline->name), "inference.e2e");
-    const auto p99 = nearest_rank(e2e, 0.99);
-    if (p99 && std::isfinite(*p99)) block_s = std::max(block_s, 2 * *p99);
-  }
+  const double block_s = block_length_s(input, question.load);
   const PhaseWindow& window = input.evidence.phases.at(question.phase);
   const int blocks = static_cast<int>(window.measure_s() / block_s);
   Json out = {{"block_s", block_s}, {"blocks", blocks}, {"variance_inflation", nullptr}};
@@ -136,10 +117,22 @@ bool is_good(const Request& request, const Slo& slo) {
          (!request.max_gap || *request.max_gap <= slo.max_gap_s);
 }
 
+std::optional<double> request_sample(const Request& request, std::string_view metric) {
+  if (metric == "inference.ttft") return request.ttft;
+  if (metric == "inference.service_ttft") return request.service_ttft;
+  if (metric == "inference.tpot") return request.tpot;
+  if (metric == "inference.max_gap") return request.max_gap;
+  if (metric == "inference.longest_wait") return request.longest_wait;
+  if (metric == "inference.e2e") return request.e2e;
+  if (metric == "inference.client_delay") return request.client_delay;
+  if (metric == "inference.receive_lag") return request.lag;
+  return std::nullopt;
+}
+
 std::vector<double> request_samples(const std::vector<const Request*>& requests, std::string_view metric) {
   std::vector<double> out;
   for (const Request* request : requests)
-    if (const auto value = sample_of(*request, metric)) out.push_back(*value);
+    if (const auto value = request_sample(*request, metric)) out.push_back(*value);
   std::sort(out.begin(), out.end());
   return out;
 }

@@ -2,6 +2,7 @@
 // it was scheduled.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,9 @@ std::vector<const Request*> measured_requests(const Evidence& evidence, const st
 
 // OK, and within ttft, tpot and max_gap. What is not applicable (tpot of one token) breaks no bound.
 bool is_good(const Request& request, const Slo& slo);
+
+// The value of a sample metric; nothing where not applicable, +infinity for a request that was not OK.
+std::optional<double> request_sample(const Request& request, std::string_view metric);
 
 // The applicable values of a sample metric, ascending; +infinity for requests that were not OK.
 std::vector<double> request_samples(const std::vector<const Request*>& requests, std::string_view metric);

@@ -66,14 +66,19 @@ StepWindow measured_steps(const JudgeInput& input, const std::string& load, cons
     if (step.ranks < expected && index != steps.rbegin()->first) ++out.partial_steps;
     if (step.ranks < expected || step.begin < window.settled || step.end > window.end) continue;
     out.step_s.push_back(step.step_s);
+    out.by_time.push_back({static_cast<double>(step.begin - window.settled) * 1e-9, step.step_s});
     out.compute_s.push_back(step.compute_s);
     out.comm_s.push_back(step.comm_s);
   }
   for (auto* samples : {&out.step_s, &out.compute_s, &out.comm_s}) std::sort(samples->begin(), samples->end());
-  if (out.silent_ranks.empty() && !rank_steps.empty())
-    out.steps = std::min_element(rank_steps.begin(), rank_steps.end(), [](const auto& a, const auto& b) {
-                  return a.second < b.second;
-                })->second;
+  std::stable_sort(out.by_time.begin(), out.by_time.end(),
+                   [](const TimedSample& a, const TimedSample& b) { return a.at_s < b.at_s; });
+  if (out.silent_ranks.empty() && !rank_steps.empty()) {
+    const auto slowest = std::min_element(rank_steps.begin(), rank_steps.end(),
+                                          [](const auto& a, const auto& b) { return a.second < b.second; });
+    out.slowest_rank = slowest->first;
+    out.steps = slowest->second;
+  }
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reports/bootstrap.h"
 #include "suites/figure.h"
 
 namespace mixproof {
@@ -17,6 +18,8 @@ struct StepWindow {
   double steps = 0;                                // steps in the window with their shares at its edges, slowest rank
   double rate() const { return window_s > 0 ? steps / window_s : 0; }
   double window_s = 0;
+  std::vector<TimedSample> by_time;                // of step_s: begin from that of the window, step time
+  std::int64_t slowest_rank = -1;                  // whose steps the rate counts; -1: none
 };
 
 StepWindow measured_steps(const JudgeInput& input, const std::string& load, const std::string& phase);

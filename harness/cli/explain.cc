@@ -33,7 +33,8 @@ std::string observed_text(const Json& observed, const std::string& unit) {
   if (value != nullptr && value->is_number()) out = format("%.6g %s", value->get<double>(), unit.c_str());
   if (const Json* interval = member(observed, "interval")) {
     const Json* high = member(*interval, "high");
-    out += format(", between %.6g and ", number_at(*interval, "low")) +
+    const Json* low = member(*interval, "low");
+    out += ", between " + (low != nullptr && low->is_number() ? format("%.6g", low->get<double>()) : "infinity") + " and " +
            (high != nullptr && high->is_number() ? format("%.6g", high->get<double>())
             : flag_at(*interval, "censored")     ? "unknown: it had not happened when the evidence ended"
                                                  : "infinity");
@@ -57,6 +58,8 @@ std::string explain_check(const Json& check) {
     out += line("observed", observed_text(*observed, limit == nullptr ? "" : text_at(*limit, "unit")));
     if (const Json* evidence = member(*observed, "evidence")) out += line("evidence", line_of(*evidence));
   }
+  if (text_at(check, "method") == "interval")
+    out += line("assumes", "blocks of time are independent of each other; what lies within one is not");
   if (text_at(check, "dependence") == "requests") out += line("assumes", "requests are independent of each other");
   if (const Json* resolve = member(check, "resolve")) out += line("resolve", text_at(*resolve, "text"));
   return out;

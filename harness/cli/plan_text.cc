@@ -1,9 +1,12 @@
 #include "harness/cli/plan_text.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
-#include "reports/statistics.h"
+#include "reports/bootstrap.h"
+#include "suites/interval.h"
+#include "suites/metrics.h"
 
 namespace mixproof {
 namespace {
@@ -22,10 +25,33 @@ std::int64_t tolerated(std::int64_t n, double at_least, double confidence) {
   return violations;
 }
 
+// Blocks are a second, or twice the baseline's p99 end-to-end time, which is not known before the run.
+std::string interval_need(const Plan& plan, const Limit& limit) {
+  const double least_s = kLeastBlocks;
+  std::string out = format(" against %s at %g %% confidence (interval)\n    needs at least %g s measured in each of %s and %s, more "
+                           "where answers or steps take long (%d blocks of max(1 s, 2 x their p99)); they have %g s and %g s",
+                           limit.reference.c_str(), limit.confidence * 100, least_s, limit.phase.c_str(), limit.reference.c_str(),
+                           kLeastBlocks, plan.phase(limit.phase)->measure_s, plan.phase(limit.reference)->measure_s);
+  if (std::min(plan.phase(limit.phase)->measure_s, plan.phase(limit.reference)->measure_s) < least_s)
+    out += ": too short to decide";
+  const LoadPlan* load = plan.load(limit.load);
+  const double rate = load == nullptr ? 0 : rate_of(*load);
+  if (!limit.quantile.empty() && rate > 0) {
+    const std::int64_t least = least_samples(quantile_of(limit.quantile));
+    out += format("\n    %s needs %lld requests in each, %.0f s at %g/s", limit.quantile.c_str(),
+                  static_cast<long long>(least), static_cast<double>(least) / rate, rate);
+  }
+  const PhasePlan* second = second_baseline(plan, limit);
+  if (second != nullptr)
+    out += format("\n    %s shows the noise: the margin is the wider of bound and noise", second->name.c_str());
+  return out;
+}
+
 std::string limit_text(const Plan& plan, const Limit& limit) {
   std::string out = limit.metric + (limit.quantile.empty() ? "" : " " + limit.quantile);
   if (limit.at_most) out += format(" <= %g", *limit.at_most);
   if (limit.at_least) out += format(" >= %g", *limit.at_least);
+  if (limit.method == "interval") return out + interval_need(plan, limit);
   if (limit.method != "binomial") return out + " (" + limit.method + ")";
   out += format(" at %g %% confidence (binomial)", limit.confidence * 100);
   const LoadPlan* load = plan.load(limit.load);

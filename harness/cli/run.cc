@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "harness/cli/arguments.h"
 #include "harness/cli/catalogue.h"
 #include "harness/cli/command.h"
+#include "harness/cli/compare.h"
 #include "harness/cli/environment.h"
 #include "harness/cli/fleet.h"
 #include "harness/cli/judging.h"
@@ -34,6 +36,7 @@ namespace {
 constexpr const char* kHelp =
     "usage: mixproof run SUITE [options]\n"
     "       mixproof demo [options]        the suite mixed_sla: under three minutes, needs no cluster\n"
+    "       mixproof demo --compare        placements side by side: about five minutes (--compare --help)\n"
     "\n"
     "Runs a suite and writes a judged report. Without -i everything happens in a lab on this machine (needs root).\n"
     "\n"
@@ -51,23 +54,11 @@ constexpr const char* kHelp =
 const std::vector<Option> kOptions = {{"--inventory", "-i"}, {"--output", "-o"}, {"--set", ""},  {"--seed", ""},
                                       {"--yes", "", false},  {"--json", "", false}, {"--help", "-h", false}};
 
-struct RunOptions {
-  std::string suite, inventory, output;
-  std::vector<std::string> settings, argv;
-  std::optional<std::uint64_t> seed;
-  bool yes = false, json = false;
-};
-
 Result<RunOptions> read_options(std::span<const std::string> args, const Arguments& arguments, const std::string& suite) {
   RunOptions options{.suite = suite, .inventory = arguments.get("--inventory"), .output = arguments.get("--output"),
                      .settings = arguments.all("--set"), .argv = {args.begin(), args.end()}, .seed = std::nullopt,
                      .yes = arguments.has("--yes"), .json = arguments.has("--json")};
-  if (arguments.has("--seed")) {
-    const Result<Json> seed = parse_json(arguments.get("--seed"), "--seed");
-    if (!seed.ok() || !seed->is_number_unsigned() || seed->get<std::uint64_t>() >= (std::uint64_t{1} << 53))
-      return Error{Code::kInvalid, "--seed must be a whole number below 2^53"};
-    options.seed = seed->get<std::uint64_t>();
-  }
+  if (arguments.has("--seed")) options.seed = TRY(parse_seed(arguments.get("--seed")));
   return options;
 }
 
@@ -123,17 +114,6 @@ void link_latest(const std::string& directory) {
   fs::rename(temporary, link, ignored);
 }
 
-// The directory of -o is new or empty.
-Status check_output(const std::string& directory) {
-  if (directory.empty()) return ok();
-  std::error_code ignored;
-  if (std::filesystem::exists(directory, ignored) && !std::filesystem::is_directory(directory, ignored))
-    return Error{Code::kInvalid, "-o " + directory + " is not a directory"};
-  if (std::filesystem::is_directory(directory, ignored) && !std::filesystem::is_empty(directory, ignored))
-    return Error{Code::kInvalid, "-o " + directory + " is not empty: a run wants a directory of its own"};
-  return ok();
-}
-
 Result<std::string> make_output(World& world, const RunOptions& options, const Plan& plan) {
   std::string directory = options.output;
   if (directory.empty()) {
@@ -164,7 +144,7 @@ Json run_json(World& world, const RunOptions& options, const LoadedPlan& loaded,
 }
 
 // From the recording to the last lines on the terminal and the exit status.
-int conclude(World& world, const std::string& directory, const Run& run, bool json) {
+int conclude(World& world, const std::string& directory, const Run& run, const RunOptions& options) {
   Result<JudgedRun> judged = judge_directory(world.files(), directory);
   if (!judged.ok()) return command_failed("run", judged.error());
   const std::string path = directory + "/" + kReportFile;
@@ -172,10 +152,9 @@ int conclude(World& world, const std::string& directory, const Run& run, bool js
   const std::string page = directory + "/" + kPageFile;
   const Status drawn = write_page(world.files(), page, directory, judged->report);
   if (!drawn.ok()) std::fprintf(stderr, "mixproof run: no page: %s\n", drawn.error().message.c_str());
-  const bool is_latest = starts_with(directory, "mixproof-runs/");
-  std::fputs(("\n" + summary_text(judged->report, path, is_latest ? "latest" : directory, drawn.ok() ? page : "")).c_str(),
-             stderr);
-  if (json) std::fputs((print_json(judged->report, 2).ok() ? *print_json(judged->report, 2) + "\n" : "").c_str(), stdout);
+  const std::string shown_as = options.output.empty() ? "latest" : directory;
+  std::fputs(("\n" + summary_text(judged->report, path, shown_as, drawn.ok() ? page : "")).c_str(), stderr);
+  if (options.json) std::fputs((print_json(judged->report, 2).ok() ? *print_json(judged->report, 2) + "\n" : "").c_str(), stdout);
   if (!written.ok()) return command_failed("run", written.error());
   const Json* verdict = member(judged->report, "verdict");
   const int code = static_cast<int>(integer_at(*verdict, "exit_code", 3));
@@ -186,48 +165,6 @@ int conclude(World& world, const std::string& directory, const Run& run, bool js
     std::fprintf(stderr, "mixproof run: %s\n", run.failure()->message.c_str());
     return away ? exit_code(Code::kRefused) : exit_code(why);
   }
-  return code;
-}
-
-Result<int> run_suite(const RunOptions& options) {
-  raise_priority();
-  std::unique_ptr<RealWorld> world = TRY(make_epoll_world());
-  const std::uint64_t seed = options.seed.value_or(world->random() >> 33);
-  const LoadedPlan loaded = TRY(load_plan(options, seed));
-  const Plan& plan = loaded.plan;
-  const std::map<std::string, std::string> cpus = TRY(place(plan, allowed_cpus()));
-  for (const ServicePlan& service : plan.services) TRY(service_available(service));
-  TRY(check_output(options.output));
-  // Journals on nodes carry it for ever, and process numbers come again.
-  const std::string id = plan.name + "-" + std::to_string(world->now(Clock::kUtc).count() / 1'000'000) + "-" +
-                         std::to_string(::getpid());
-  std::fprintf(stderr, "mixproof: %s, seed %llu, placement %s\n", plan.name.c_str(),
-               static_cast<unsigned long long>(seed), plan.placement.c_str());
-  const Fleet fleet = TRY(open_fleet(plan, options.inventory, id));
-  TRY(confirm(plan, fleet, options));   // of a lab nothing is asked
-  const auto with_fleet = [&]() -> Result<int> {
-    RunSetup setup{.id = id, .directory = {}, .build = build_digest(), .plan = plan, .nodes = fleet.nodes,
-                   .services = {}, .cpus = cpus, .outside_cgroups = {}};
-    setup.services = TRY(service_commands(plan, fleet.nodes));
-    for (const auto& [name, probe] : build_catalogue().probes) setup.outside_cgroups[name] = probe.generator;
-    setup.directory = TRY(make_output(*world, options, plan));
-    const std::string directory = setup.directory;
-    const std::string document = TRY(print_json(run_json(*world, options, loaded, fleet, id), 2));
-    TRY(world->files().replace(directory + "/" + kRunFile, document + "\n"));
-    Progress progress(*world, plan, ::isatty(2) != 0);
-    progress.note("nodes: " + fleet.where);
-    Run run(*world, std::move(setup),
-            {.note = [&](const std::string& text) { progress.note(text); },
-             .phase = [&](const std::string& name, Time begin, Time end) { progress.phase(name, begin, end); },
-             .row = [&](const Json& row) { progress.row(row); }});
-    run.start();
-    world->run_until([&run] { return run.done(); });
-    return conclude(*world, directory, run, options.json);
-  };
-  const Result<int> code = with_fleet();
-  const Status closed = close_fleet(fleet);
-  if (!closed.ok()) std::fprintf(stderr, "mixproof run: %s\n", closed.error().message.c_str());
-  if (code.ok() && *code == 0 && !closed.ok()) return exit_code(Code::kSystem);
   return code;
 }
 
@@ -247,15 +184,77 @@ int main_of(std::span<const std::string> args, const std::string& command, bool 
       read_options(args, *arguments, needs_suite ? words[0] : suite_directory() + "/mixed_sla.json");
   if (options.ok() && !needs_suite) options->argv.insert(options->argv.begin(), options->suite);
   if (!options.ok()) return command_failed(command, options.error());
-  const Result<int> code = run_suite(*options);
-  return code.ok() ? *code : command_failed(command, code.error());
+  const Result<RunResult> result = run_suite(*options);
+  return result.ok() ? result->code : command_failed(command, result.error());
 }
 
 }  // namespace
 
+Result<std::uint64_t> parse_seed(const std::string& text) {
+  const Result<Json> seed = parse_json(text, "--seed");
+  if (!seed.ok() || !seed->is_number_unsigned() || seed->get<std::uint64_t>() >= (std::uint64_t{1} << 53))
+    return Error{Code::kInvalid, "--seed must be a whole number below 2^53"};
+  return seed->get<std::uint64_t>();
+}
+
+Status check_output(const std::string& directory) {
+  if (directory.empty()) return ok();
+  std::error_code ignored;
+  if (std::filesystem::exists(directory, ignored) && !std::filesystem::is_directory(directory, ignored))
+    return Error{Code::kInvalid, "-o " + directory + " is not a directory"};
+  if (std::filesystem::is_directory(directory, ignored) && !std::filesystem::is_empty(directory, ignored))
+    return Error{Code::kInvalid, "-o " + directory + " is not empty: a run wants a directory of its own"};
+  return ok();
+}
+
+Result<RunResult> run_suite(const RunOptions& options) {
+  raise_priority();
+  std::unique_ptr<RealWorld> world = TRY(make_epoll_world());
+  const std::uint64_t seed = options.seed.value_or(world->random() >> 33);
+  const LoadedPlan loaded = TRY(load_plan(options, seed));
+  const Plan& plan = loaded.plan;
+  const std::map<std::string, std::string> cpus = TRY(place(plan, allowed_cpus()));
+  for (const ServicePlan& service : plan.services) TRY(service_available(service));
+  TRY(check_output(options.output));
+  // Journals on nodes carry it for ever, and process numbers come again.
+  const std::string id = plan.name + "-" + std::to_string(world->now(Clock::kUtc).count() / 1'000'000) + "-" +
+                         std::to_string(::getpid());
+  std::fprintf(stderr, "mixproof: %s, seed %llu, placement %s\n", plan.name.c_str(),
+               static_cast<unsigned long long>(seed), plan.placement.c_str());
+  const Fleet fleet = TRY(open_fleet(plan, options.inventory, id));
+  TRY(confirm(plan, fleet, options));   // of a lab nothing is asked
+  const auto with_fleet = [&]() -> Result<RunResult> {
+    RunSetup setup{.id = id, .directory = {}, .build = build_digest(), .plan = plan, .nodes = fleet.nodes,
+                   .services = {}, .cpus = cpus, .outside_cgroups = {}};
+    setup.services = TRY(service_commands(plan, fleet.nodes));
+    for (const auto& [name, probe] : build_catalogue().probes) setup.outside_cgroups[name] = probe.generator;
+    setup.directory = TRY(make_output(*world, options, plan));
+    const std::string directory = setup.directory;
+    const std::string document = TRY(print_json(run_json(*world, options, loaded, fleet, id), 2));
+    TRY(world->files().replace(directory + "/" + kRunFile, document + "\n"));
+    Progress progress(*world, plan, ::isatty(2) != 0);
+    progress.note("nodes: " + fleet.where);
+    Run run(*world, std::move(setup),
+            {.note = [&](const std::string& text) { progress.note(text); },
+             .phase = [&](const std::string& name, Time begin, Time end) { progress.phase(name, begin, end); },
+             .row = [&](const Json& row) { progress.row(row); }});
+    run.start();
+    world->run_until([&run] { return run.done(); });
+    return RunResult{conclude(*world, directory, run, options), directory};
+  };
+  Result<RunResult> result = with_fleet();
+  const Status closed = close_fleet(fleet);
+  if (!closed.ok()) std::fprintf(stderr, "mixproof run: %s\n", closed.error().message.c_str());
+  if (result.ok() && result->code == 0 && !closed.ok()) result->code = exit_code(Code::kSystem);
+  return result;
+}
+
 int run_main(std::span<const std::string> args) { return main_of(args, "run", true); }
 
-int demo_main(std::span<const std::string> args) { return main_of(args, "demo", false); }
+int demo_main(std::span<const std::string> args) {
+  if (std::find(args.begin(), args.end(), "--compare") != args.end()) return compare_main(args);
+  return main_of(args, "demo", false);
+}
 
 int plan_main(std::span<const std::string> args) {
   const Result<Arguments> arguments =

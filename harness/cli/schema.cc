@@ -5,6 +5,7 @@
 #include "harness/cli/catalogue.h"
 #include "harness/cli/judging.h"
 #include "harness/controller/inventory.h"
+#include "suites/compare.h"
 
 namespace mixproof {
 namespace {
@@ -18,6 +19,7 @@ constexpr SchemaRow kSchemas[] = {
     {"suite", [] { return suite_schema(build_catalogue()); }},
     {"report", [] { return report_schema(); }},
     {"inventory", [] { return inventory_schema(); }},
+    {"comparison", [] { return comparison_schema(); }},
 };
 
 }  // namespace

@@ -73,6 +73,9 @@ TEST_F(Usage, UnknownCommandsAndOptionsAreNamedWithTheOneMeant) {
   refuses({"run", suite("short"), "--output"}, {"--output", "value"});
   refuses({"run"}, {"usage: mixproof run SUITE"});
   refuses({"lab", "up", "--node", "3"}, {"--node", "--nodes"});
+  refuses({"demo", "--compare", "--round", "3"}, {"--round", "--rounds"});
+  refuses({"demo", "--compare", "--rounds", "0"}, {"--rounds", "whole number from 1"});
+  refuses({"demo", "--compare", "--set", "phases.7.measure_s=3", "-o", path("new")}, {"phases"});
   refuses({}, {"usage: mixproof COMMAND"});
 }
 

@@ -1,6 +1,7 @@
 // A made-up run: a suite, and the rows that it would leave, from a seed and a few knobs. No clock, no processes.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -89,11 +90,13 @@ struct FakeRun {
   int violations = 0;              // requests of the contention window that take 0.8 s to their first token
   double stall_recovers_s = 0.6;   // requests keep waiting for so long after the pause
   double client_delay_s = 0.0001, client_cpu = 0.2, client_steal = 0;
+  std::map<std::string, double> slower;   // by phase: requests wait so many times as long
   double trainer_slowdown = 1.1;   // in contention and stall
   bool injected = true, effective = true, clean = true, dirty = false;
   bool trainer_rows = true, user_rows = true, second_rank = true;
   double pause_s = 4;              // how long it really lasted
   std::string outcome_in_contention = "OK";   // of one request
+  std::string all_outcomes_in_contention = "OK";
   std::string last_phase = "stall";           // the run ends after it
   bool complete = true, end_row = true;
   std::string stop_why = "end";
@@ -173,6 +176,7 @@ class FakeRows {
   // Even requests go to the replica that the fault pauses.
   double wait_of(const PhasePlan& phase, double sched_s, std::int64_t index) {
     double wait = 0.015 + 0.01 * random_.unit();
+    if (const auto slower = run_.slower.find(phase.name); slower != run_.slower.end()) wait *= slower->second;
     for (const FaultPlanEntry& fault : phase.faults) {
       const double on_s = phase.begin_s + fault.at_s;
       const double off_s = on_s + run_.pause_s + run_.stall_recovers_s;
@@ -190,7 +194,7 @@ class FakeRows {
       const bool measured = at_s >= phase.begin_s + phase.settle_s;
       const std::int64_t index = index_++;
       double wait = wait_of(phase, at_s, index);
-      std::string outcome = "OK";
+      std::string outcome = phase.name == "contention" ? run_.all_outcomes_in_contention : "OK";
       if (phase.name == "contention" && measured && slow > 0 && slow-- > 0) wait = 0.8;
       if (phase.name == "contention" && measured && odd_one) {
         outcome = run_.outcome_in_contention;

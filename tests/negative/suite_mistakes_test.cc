@@ -19,6 +19,11 @@ Json pause(double at_s, double for_s, const char* target = "llm[0]") {
   return {{"fault", "process_pause"}, {"target", target}, {"at_s", at_s}, {"for_s", for_s}};
 }
 
+Json ratio_limit(const char* quantile, double at_most) {
+  return {{"id", "slower"}, {"metric", "inference.ttft_ratio"}, {"load", "users"}, {"phase", "contention"},
+          {"reference", "baseline"}, {"quantile", quantile}, {"method", "interval"}, {"at_most", at_most}, {"why", "w"}};
+}
+
 const std::vector<Mistake>& mistakes() {
   static const std::vector<Mistake> kMistakes = {
       {"/limit: unknown key; did you mean \"limits\"?", [](Json& s) { s["limit"] = Json::array(); }},
@@ -97,11 +102,26 @@ const std::vector<Mistake>& mistakes() {
       {"/limits/0: method binomial needs a \"dependence\"", [](Json& s) { s["limits"][0].erase("dependence"); }},
       {"/limits/0/at_least: must lie between 0 and 1, both excluded", [](Json& s) { s["limits"][0]["at_least"] = 1; }},
       {"/limits/0/at_most: method binomial takes \"at_least\" only", [](Json& s) { s["limits"][0]["at_most"] = 1; }},
-      {"/limits/0/method: \"interval\" is not one of: direct, binomial",
+      {"/limits/0/method: \"trend\" is not one of: direct, binomial, interval",
+       [](Json& s) { s["limits"][0]["method"] = "trend"; }},
+      {"/limits/0/method: interval judges ratios to a reference phase and training.goodput, not inference.attainment",
        [](Json& s) { s["limits"][0]["method"] = "interval"; }},
+      {"/limits/1/at_least: a margin of method interval lies above 0 and is 1 at most",
+       [](Json& s) { s["limits"][1].update({{"method", "interval"}, {"at_least", 1.2}}); }},
+      {"/limits/1/at_most: method interval takes \"at_least\" of training.retained",
+       [](Json& s) { s["limits"][1].update({{"method", "interval"}, {"at_most", 2}}); }},
+      {"/limits/1/phase: is the first that runs \"trainer\": nothing to compare with",
+       [](Json& s) {
+         s["limits"][1] = {{"id", "g"}, {"metric", "training.goodput"}, {"load", "trainer"}, {"phase", "alone"},
+                           {"method", "interval"}, {"at_least", 0.7}, {"why", "w"}};
+       }},
+      {"/limits/4/quantile: method interval cannot bound a maximum; name a quantile below it",
+       [](Json& s) { s["limits"][4] = ratio_limit("max", 1.5); }},
+      {"/limits/4/at_most: a margin of method interval is 1 or more",
+       [](Json& s) { s["limits"][4] = ratio_limit("p50", 0.9); }},
       {"/limits/1/method: binomial judges inference.attainment only, not training.retained",
        [](Json& s) { s["limits"][1]["method"] = "binomial"; }},
-      {"/limits/1/confidence: belongs to method binomial", [](Json& s) { s["limits"][1]["confidence"] = 0.95; }},
+      {"/limits/1/confidence: belongs to methods binomial and interval", [](Json& s) { s["limits"][1]["confidence"] = 0.95; }},
       {"/limits/1: training.retained needs a \"reference\" phase", [](Json& s) { s["limits"][1].erase("reference"); }},
       {"/limits/1/reference: is the judged phase itself", [](Json& s) { s["limits"][1]["reference"] = "contention"; }},
       {"/limits/1/reference: phase \"baseline\" does not run load \"trainer\"",

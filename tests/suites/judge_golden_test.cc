@@ -35,6 +35,25 @@ Json lost_row(const std::string& node, double at_s) {
   return {{"row", "lost"}, {"node", node}, {"at", FakeRows::kStart + FakeRows::ns(at_s)}, {"why", "connection closed"}};
 }
 
+// A suite whose first limit is a ratio of the contention to the baseline, judged by its interval; with a second baseline
+// at the end.
+Json interval_suite(double at_most = 1.5) {
+  Json suite = fake_suite();
+  suite["phases"].push_back({{"name", "again"}, {"run", {"users"}}, {"settle_s", 2}, {"measure_s", 20}});
+  suite["limits"][0] = {{"id", "slower"}, {"metric", "inference.ttft_ratio"}, {"load", "users"}, {"phase", "contention"},
+                        {"reference", "baseline"}, {"quantile", "p50"}, {"method", "interval"}, {"at_most", at_most},
+                        {"why", "a margin"}};
+  return suite;
+}
+
+FakeRun with_interval(const std::function<void(FakeRun&)>& change) {
+  FakeRun run;
+  run.suite = interval_suite();
+  run.last_phase = "again";
+  change(run);
+  return run;
+}
+
 std::vector<Case> cases() {
   return {
       {"pass", "pass", 0, "contention/sla", "pass", "within_limit", {}},
@@ -83,6 +102,43 @@ std::vector<Case> cases() {
        with([](FakeRun& r) { r.injected = false; })},
       {"inconclusive_undone_early", "inconclusive", 2, "stall/wait", "inconclusive", "not_effective",
        with([](FakeRun& r) { r.pause_s = 1; })},
+      {"interval_pass", "pass", 0, "contention/slower", "pass", "within_limit", with_interval([](FakeRun&) {})},
+      {"interval_fail", "fail", 1, "contention/slower", "fail", "outside_limit",
+       with_interval([](FakeRun& r) { r.slower["contention"] = 3; })},
+      {"interval_fail_infinite", "fail", 1, "contention/slower", "fail", "outside_limit", with_interval([](FakeRun& r) {
+         r.all_outcomes_in_contention = "HTTP_ERROR";
+       })},
+      {"interval_straddles", "inconclusive", 2, "contention/slower", "inconclusive", "interval_straddles_limit",
+       with_interval([](FakeRun& r) { r.slower["contention"] = 1.5; })},
+      {"interval_small_rise", "inconclusive", 2, "contention/slower", "inconclusive", "rise_too_small",
+       with_interval([](FakeRun& r) {
+         r.suite = interval_suite(1.05);
+         r.slower["contention"] = 1.2;
+       })},
+      {"interval_few_blocks", "inconclusive", 2, "contention/slower", "inconclusive", "too_few_blocks",
+       with_interval([](FakeRun& r) { r.suite["phases"][0]["measure_s"] = 17.5; })},
+      {"interval_drift", "inconclusive", 2, "contention/slower", "inconclusive", "drift",
+       with_interval([](FakeRun& r) { r.slower["again"] = 2; })},
+      {"interval_drift_downwards", "inconclusive", 2, "contention/slower", "inconclusive", "drift",
+       with_interval([](FakeRun& r) { r.slower["again"] = 0.5; })},
+      {"interval_noise_widens_the_margin", "pass", 0, "contention/slower", "pass", "within_limit",
+       with_interval([](FakeRun& r) {
+         r.suite = interval_suite(1.2);
+         r.slower = {{"contention", 1.19}, {"again", 1.24}};
+       })},
+      {"interval_no_noise", "inconclusive", 2, "contention/slower", "inconclusive", "no_noise",
+       with_interval([](FakeRun& r) { r.last_phase = "stall"; })},
+      {"interval_rate_pass", "pass", 0, "contention/floor", "pass", "within_limit", with_interval([](FakeRun& r) {
+         r.suite["phases"][1]["measure_s"] = 21;
+         r.suite["limits"][1]["method"] = "interval";
+       })},
+      {"interval_goodput_fail", "fail", 1, "contention/goodput", "fail", "outside_limit", with_interval([](FakeRun& r) {
+         r.trainer_slowdown = 1.6;
+         r.suite["phases"][1]["measure_s"] = 21;
+         r.suite["limits"][1] = {{"id", "goodput"}, {"metric", "training.goodput"}, {"load", "trainer"},
+                                 {"phase", "contention"}, {"method", "interval"}, {"at_least", 0.7},
+                                 {"confidence", 0.9}, {"why", "batch deadline"}};
+       })},
       {"error_load_absent", "error", 3, "contention/sla", "error", "load_absent",
        with([](FakeRun& r) { r.trainer_rows = false; })},
       {"error_no_users", "error", 3, "stall/wait", "error", "load_absent",
