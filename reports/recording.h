@@ -38,7 +38,10 @@
 //             reverting: the guard begins to undo; clean: proved; the newest state counts. A clean row may carry
 //             evidence.undone_at (controller clock), when the last undo step was done; else the judge takes the time of the
 //             revert to lie anywhere between the reverting and the clean row
-//   exit      what, node, at, status (words), expected            a process of the run ended; at on the controller's clock
+//   attempt   what (a load), stretch, attempt, at (controller), noticed ("trainer[1]"), why    a rank of a load with on_loss
+//             "resume" is lost: its ranks are stopped and begin again as this attempt (1 is the first one after a loss);
+//             at: the first sign of the loss, the end of a rank or the failure of another one
+//   exit      what, node, at, status (words), expected, attempt    a process of the run ended; at on the controller's clock
 //   lost      node, at, why                               an agent or node that is gone
 //   error     what, node, code, message, at               something failed that a check may have needed: what is a load, a
 //             service instance or a fault id of the plan; at may be missing: then it touches every phase
