@@ -50,6 +50,9 @@ struct ProbeContext {
   std::string name;                // of the load or probe in the suite
   std::string node, address;       // where the worker runs
   std::vector<PhaseSpan> phases;   // known from run() on; empty for a probe, and for a load run by hand until stopped
+  // A load that goes on after the loss of a rank: 0 the first time; and how many steps the attempts before had done.
+  int attempt = 0;
+  std::int64_t steps_before = 0;
   Json info;                       // what prepare() wants in the report: backend, labels, schedule hash (an object)
 };
 

@@ -5,6 +5,14 @@
 //
 // Training goes on through gaps between its phases: ranks would need another round to agree on a
 // pause, and what lies outside the phases is left out by the judge.
+//
+// After every checkpoint_every_steps steps all ranks save their parameters together on a storage
+// that they share. A checkpoint that one rank cannot save (a full disk) is dropped by all, and
+// training goes on. A later attempt (ProbeContext::attempt) goes on from the newest checkpoint that
+// is valid for every rank, and proves by its contents that it holds all the steps up to there. The
+// files are removed when training has reached its end.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -15,11 +23,16 @@
 #include <optional>
 #include <vector>
 
+#include "harness/base/random.h"
 #include "harness/base/text.h"
 #include "probes/backends/communicator.h"
 #include "probes/backends/cpu/gemm.h"
 #include "probes/backends/cpu/gradient.h"
 #include "probes/backends/module.h"
+#include "probes/checkpoint/data_file.h"
+#include "probes/checkpoint/files.h"
+#include "probes/checkpoint/state.h"
+#include "probes/checkpoint/store.h"
 #include "probes/probe.h"
 
 namespace mixproof {
@@ -34,6 +47,12 @@ constexpr milliseconds kForeignStop{1'000};
 constexpr int kSamples = 64;                   // elements of the sum that are checked in every step
 constexpr std::int64_t kWholeCheckEvery = 50;  // steps between checks of all elements
 constexpr std::int64_t kWarmUpStep = -1;
+constexpr int kKeptCheckpoints = 2;  // one more than needed: the newest may prove unreadable
+// In the last element of the sum; the ranks' wishes add up to less than kWantsStop only when all of
+// them are kWantsEnd (there are at most 1024 ranks).
+constexpr float kWantsEnd = 1, kWantsStop = 2048;
+constexpr const char* kSharedDir = "/run/mixproof/shared";  // of a node
+constexpr const char* kDataFile = "data";
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
@@ -69,7 +88,19 @@ class Training final : public Probe {
         number("step_deadline_s", &step_deadline_s_, "longest wait for the other ranks in one step",
                {.min = 0.5, .max = 3600}),
         integer("checkpoint_every_steps", &checkpoint_every_steps_,
-                "0: no checkpoints, which is all that this version can do", {.min = 0, .max = 0}),
+                "steps between checkpoints; 0: no checkpoints", {.min = 0, .max = 1e9}),
+        integer("checkpoint_bytes", &checkpoint_bytes_, "saved by each rank",
+                {.min = ParameterState::kLeastBytes, .max = 0x1p34}),
+        number("checkpoint_deadline_s", &checkpoint_deadline_s_,
+               "longest wait for the other ranks in one checkpoint", {.min = 0.5, .max = 3600}),
+        text("checkpoint_dir", &checkpoint_dir_,
+             "storage that all ranks share, for checkpoints and training data; empty: "
+             "/run/mixproof/shared/checkpoints/<load>"),
+        integer("data_bytes_per_step", &data_bytes_per_step_,
+                "training data that each rank reads from the storage in every step; 0: none",
+                {.min = 0, .max = 0x1p32}),
+        integer("data_file_bytes", &data_file_bytes_, "training data on the storage",
+                {.min = 8, .max = 0x1p32}),
     };
   }
 
@@ -80,30 +111,51 @@ class Training final : public Probe {
 
  private:
   struct Times {
-    std::int64_t begin = 0, computed = 0, end = 0;
+    std::int64_t begin = 0, read = 0, computed = 0, end = 0;
   };
 
-  Patience patience(const ProbeContext& context) const {
-    return {Clock::now() + milliseconds(static_cast<std::int64_t>(step_deadline_s_ * 1e3)),
-            context.stop};
+  Patience patience(const ProbeContext& context, double deadline_s) const {
+    return {Clock::now() + milliseconds(static_cast<std::int64_t>(deadline_s * 1e3)), context.stop};
   }
+  bool uses_storage() const { return checkpoint_every_steps_ > 0 || data_bytes_per_step_ > 0; }
+  Status open_storage(ProbeContext& context);
+  Status open_data(const ProbeContext& context);
+  Status resume(ProbeContext& context);
+  Result<ParameterState> load(const CheckpointKey& key, std::uint64_t seed) const;
+  float proof_of(std::span<const float> sum, std::int64_t step) const;
+  float expected_proof(const GradientKey& key) const;
   Status connect(ProbeContext& context);
+  Status read_data(const ProbeContext& context);
   bool compute(const std::stop_token& stop);  // false when a stop cut it short
   void verify(const GradientKey& key, bool whole);
   Result<bool> step(ProbeContext& context, std::int64_t end_ns);  // whether there is a next one
+  Result<bool> checkpoint(ProbeContext& context);                 // whether training goes on
+  Result<Outcome> agree(const ProbeContext& context, bool* good);  // false when one said so
   Result<bool> left_by_stop(const ProbeContext& context) const;
+  void leave_storage() const;
 
   std::int64_t ranks_ = 2, gemm_n_ = 256, gemm_repeats_ = 8;
   std::int64_t gradient_bytes_ = 4 << 20, bucket_bytes_ = 1 << 20;
   std::string transport_ = "tcp", net_devices_;
   double step_deadline_s_ = 20;
-  std::int64_t checkpoint_every_steps_ = 0;
+  std::int64_t checkpoint_every_steps_ = 0, checkpoint_bytes_ = 4 << 20;
+  double checkpoint_deadline_s_ = 60;
+  std::string checkpoint_dir_;
+  std::int64_t data_bytes_per_step_ = 0, data_file_bytes_ = 64 << 20;
 
   int rank_ = 0;
   std::optional<Gemm> gemm_;
   std::vector<float> gradient_;  // one element more than the gradient: the wish to stop
+  float vote_ = 0;               // of a checkpoint
   std::unique_ptr<Communicator> communicator_;  // after the buffer that it sends from
-  std::int64_t steps_ = 0, verified_ = 0;
+  std::int64_t first_step_ = 0, steps_ = 0, verified_ = 0;
+  bool ended_ = false;  // at the end of the last phase, not by a stop
+  std::optional<ParameterState> state_;
+  std::vector<std::byte> parameters_;  // as they are saved
+  std::string storage_;                // directory of this training on the storage
+  std::optional<CheckpointStore> store_;
+  std::optional<DataFile> data_;
+  std::vector<std::byte> batch_;       // what a step has read
   std::optional<Error> corrupt_;  // the first wrong result
 };
 
@@ -114,7 +166,13 @@ Cost Training::cost() {
   const double size = static_cast<double>(gemm_n_);
   const double least_step_s = static_cast<double>(gemm_repeats_) * 2 * size * size * size / 200e9;
   return {.network_bytes_per_s =
-              2 * (n - 1) / n * static_cast<double>(gradient_bytes_) / least_step_s};
+              2 * (n - 1) / n * static_cast<double>(gradient_bytes_) / least_step_s,
+          .storage_bytes_per_s =
+              (static_cast<double>(data_bytes_per_step_) +
+               (checkpoint_every_steps_ == 0 ? 0
+                                             : static_cast<double>(checkpoint_bytes_) /
+                                                   static_cast<double>(checkpoint_every_steps_))) /
+              least_step_s};
 }
 
 Status Training::prepare(ProbeContext& context) {
@@ -125,13 +183,17 @@ Status Training::prepare(ProbeContext& context) {
   rank_ = context.group == nullptr ? 0 : context.group->rank();
   gemm_.emplace(TRY(Gemm::create(gemm_n_, context.seed)));
   gradient_.assign(static_cast<std::size_t>(gradient_bytes_) / sizeof(float) + 1, 0.0F);
+  state_.emplace(context.seed);
+  if (uses_storage()) TRY(open_storage(context));
   TRY(connect(context));
+  if (context.attempt > 0) TRY(resume(context));
+  if (data_bytes_per_step_ > 0) TRY(open_data(context));
 
   compute(context.stop);
   const GradientKey key{context.seed, kWarmUpStep};
   const std::span<float> values(gradient_.data(), gradient_.size() - 1);
   fill_gradient(key, rank_, values);
-  const Outcome warm = TRY(communicator_->all_reduce_sum(gradient_, patience(context)));
+  const Outcome warm = TRY(communicator_->all_reduce_sum(gradient_, patience(context, step_deadline_s_)));
   if (warm == Outcome::kStopped) return Error{Code::kRefused, "stopped while warming up"};
   verify(key, true);
   if (corrupt_) return Error(*corrupt_).in("warm-up");
@@ -186,8 +248,97 @@ Status Training::run(ProbeContext& context) {
     }
     more = *next;
   }
-  Status closed = communicator_->close(patience(context));
+  Status closed = communicator_->close(patience(context, step_deadline_s_));
+  if (closed && ended_) leave_storage();  // after a stop the training may go on: the files stay
   if (!closed && !context.stop.stop_requested()) return closed;
+  return ok();
+}
+
+// Every rank has taken leave, so none reads or writes here any more. What cannot be removed says
+// nothing about the training.
+void Training::leave_storage() const {
+  if (rank_ != 0 || !store_) return;
+  static_cast<void>(store_->clear());
+  static_cast<void>(remove_file(storage_ + "/" + kDataFile));
+  ::rmdir(storage_.c_str());
+}
+
+// One directory for each training: its seed tells runs, and the stretches of a run, apart.
+Status Training::open_storage(ProbeContext& context) {
+  const std::string root = checkpoint_dir_.empty()
+                               ? std::string(kSharedDir) + "/checkpoints/" + context.name
+                               : checkpoint_dir_;
+  storage_ = root + format("/%016llx", static_cast<unsigned long long>(context.seed));
+  TRY(make_synced_directory(storage_));
+  store_.emplace(storage_, rank_, ranks_);
+  if (checkpoint_every_steps_ > 0) parameters_.resize(static_cast<std::size_t>(checkpoint_bytes_));
+  if (rank_ != 0) return ok();
+  // What a run with the same seed has left is not of this training.
+  if (context.attempt == 0) TRY(store_->clear());
+  if (data_bytes_per_step_ == 0) return ok();
+  return DataFile::create(storage_ + "/" + kDataFile, data_file_bytes_, context.seed, context.stop);
+}
+
+Status Training::open_data(const ProbeContext& context) {
+  if (data_bytes_per_step_ > data_file_bytes_)
+    return Error{Code::kInvalid, "data_bytes_per_step is more than data_file_bytes"};
+  data_ = TRY(DataFile::open(storage_ + "/" + kDataFile, data_file_bytes_, context.seed));
+  batch_.resize(static_cast<std::size_t>(data_bytes_per_step_));
+  return ok();
+}
+
+// One element of each step's sum, another one in each step, goes into the parameters.
+float Training::proof_of(std::span<const float> sum, std::int64_t step) const {
+  return sum[static_cast<std::size_t>(step) % sum.size()];
+}
+
+float Training::expected_proof(const GradientKey& key) const {
+  const std::size_t index = static_cast<std::size_t>(key.step) % (gradient_.size() - 1);
+  float sum = 0;
+  for (int rank = 0; rank < static_cast<int>(ranks_); ++rank)
+    sum += gradient_value(key, rank, index);
+  return sum;
+}
+
+// The parameters of a checkpoint, if they are those of all steps before it, each done once.
+Result<ParameterState> Training::load(const CheckpointKey& key, std::uint64_t seed) const {
+  const std::vector<std::byte> parameters = TRY(store_->load(key));
+  ParameterState found = TRY(ParameterState::read(rank_, parameters));
+  ParameterState expected(seed);
+  for (std::int64_t step = 0; step < key.step; ++step) expected.apply(expected_proof({seed, step}));
+  if (found == expected) return found;
+  return Error{Code::kCorrupt, format("rank %d: the checkpoint of %s holds other parameters: %lld "
+                                      "steps of some training",
+                                      rank_, words_of(key).c_str(),
+                                      static_cast<long long>(found.steps()))};
+}
+
+// From the newest checkpoint that every rank finds valid; from the start when there is none.
+Status Training::resume(ProbeContext& context) {
+  const std::int64_t begin = now_ns();
+  std::vector<SurveyedCheckpoint> survey;
+  if (store_) survey = TRY(store_->survey());
+  std::vector<std::string> usable = {usable_text(survey)};
+  if (context.group != nullptr)
+    usable = TRY(context.group->all_gather("training checkpoints", usable.front(),
+                                           kConnectDeadline));
+  const std::optional<CheckpointKey> newest = newest_of_all(usable);
+  if (newest) {
+    state_ = TRY(load(*newest, context.seed));
+    first_step_ = steps_ = newest->step;
+  }
+  Json torn = Json::array();
+  for (const SurveyedCheckpoint& one : survey)
+    if (!one.torn.empty()) torn.push_back(one.torn);
+  context.rows.row({{"row", "resume"},
+                    {"rank", rank_},
+                    {"attempt", context.attempt},
+                    {"from_attempt", newest ? newest->attempt : -1},
+                    {"from_step", first_step_},
+                    {"lost_steps", std::max<std::int64_t>(0, context.steps_before - first_step_)},
+                    {"begin", begin},
+                    {"end", now_ns()},
+                    {"torn", torn}});
   return ok();
 }
 
@@ -210,33 +361,101 @@ void Training::verify(const GradientKey& key, bool whole) {
   if (right) ++verified_;
 }
 
+// A batch from somewhere in the training data, another one in each step and rank.
+Status Training::read_data(const ProbeContext& context) {
+  if (!data_) return ok();
+  const std::int64_t batches = data_file_bytes_ / data_bytes_per_step_;
+  Random random(context.seed ^ static_cast<std::uint64_t>(steps_), "batch");
+  const std::uint64_t pick = random.next() + static_cast<std::uint64_t>(rank_);
+  const auto batch = static_cast<std::int64_t>(pick % static_cast<std::uint64_t>(batches));
+  Status read = data_->read(batch * data_bytes_per_step_ / 8 * 8, batch_);
+  if (read || read.error().code != Code::kCorrupt) return read;
+  if (!corrupt_) corrupt_ = read.error();
+  return ok();
+}
+
 // The times of a step leave out the check of its sum, which real training does not have.
 Result<bool> Training::step(ProbeContext& context, std::int64_t end_ns) {
   const GradientKey key{context.seed, steps_};
   Times times{.begin = now_ns()};
+  TRY(read_data(context));
+  times.read = data_ ? now_ns() : times.begin;
   const bool computed = compute(context.stop);
   fill_gradient(key, rank_, {gradient_.data(), gradient_.size() - 1});
   times.computed = now_ns();
-  const bool last =
-      !computed || corrupt_ || context.stop.stop_requested() || times.computed >= end_ns;
-  gradient_.back() = last ? 1.0F : 0.0F;
-  const Outcome outcome = TRY(communicator_->all_reduce_sum(gradient_, patience(context)));
+  const bool stopped = !computed || corrupt_ || context.stop.stop_requested();
+  gradient_.back() = stopped ? kWantsStop : times.computed >= end_ns ? kWantsEnd : 0.0F;
+  const Outcome outcome = TRY(communicator_->all_reduce_sum(gradient_, patience(context, step_deadline_s_)));
   times.end = now_ns();
   if (outcome == Outcome::kStopped) return left_by_stop(context);
 
-  // Checkpoints belong here: every rank has the same sum and has not begun the next step.
   const float stops = gradient_.back();
   verify(key, steps_ % kWholeCheckEvery == 0);
+  state_->apply(proof_of({gradient_.data(), gradient_.size() - 1}, steps_));
   ++steps_;
-  if (computed)
-    context.rows.row({{"row", "step"},
-                      {"rank", rank_},
-                      {"step", key.step},
-                      {"begin", times.begin},
-                      {"end", times.end},
-                      {"compute", times.computed - times.begin},
-                      {"comm", times.end - times.computed}});
-  return stops == 0.0F;
+  if (computed) {
+    Json row = {{"row", "step"},
+                {"rank", rank_},
+                {"step", key.step},
+                {"begin", times.begin},
+                {"end", times.end},
+                {"compute", times.computed - times.read},
+                {"comm", times.end - times.computed}};
+    if (data_) row["data"] = times.read - times.begin;
+    context.rows.row(row);
+  }
+  ended_ = stops > 0.0F && stops < kWantsStop;
+  if (stops != 0.0F) return false;
+  // Every rank has the same sum, so all of them come here together.
+  if (checkpoint_every_steps_ > 0 && steps_ % checkpoint_every_steps_ == 0)
+    return checkpoint(context);
+  return true;
+}
+
+// Its time is no step's: training stands still from `begin` to `done`. What is saved is laid out
+// before that, as a real rank's parameters are.
+Result<bool> Training::checkpoint(ProbeContext& context) {
+  const CheckpointKey key{context.attempt, steps_};
+  state_->write(rank_, parameters_);
+  const std::int64_t begin = now_ns();
+  Status saved = corrupt_ ? Status(Error(*corrupt_).in("not saved"))
+                          : store_->save(key, parameters_, context.stop);
+  const std::int64_t end = now_ns();
+  bool good = saved.ok();
+  if (TRY(agree(context, &good)) == Outcome::kStopped) return left_by_stop(context);
+  if (good) {
+    if (rank_ == 0) saved = store_->complete(key);
+    good = saved.ok();
+    // Without an answer the marker may be there or not: either way the files say what is true.
+    if (TRY(agree(context, &good)) == Outcome::kStopped) return left_by_stop(context);
+  }
+  const std::int64_t done = now_ns();
+  std::string detail = saved ? "" : saved.error().message;
+  if (!good && saved) detail = "another rank could not save its part";
+  // Old and failed checkpoints only take space; that they stay is worth a word, not an end.
+  const Status tidied = !good ? store_->discard(key)
+                        : rank_ == 0 ? store_->prune(kKeptCheckpoints)
+                                     : ok();
+  if (!tidied) detail += (detail.empty() ? "" : "; ") + tidied.error().message;
+  context.rows.row({{"row", "checkpoint"},
+                    {"rank", rank_},
+                    {"attempt", key.attempt},
+                    {"step", key.step},
+                    {"begin", begin},
+                    {"end", end},
+                    {"done", done},
+                    {"bytes", checkpoint_bytes_},
+                    {"ok", good},
+                    {"detail", detail}});
+  return true;
+}
+
+Result<Outcome> Training::agree(const ProbeContext& context, bool* good) {
+  vote_ = *good ? 0.0F : 1.0F;
+  const Outcome outcome = TRY(
+      communicator_->all_reduce_sum({&vote_, 1}, patience(context, checkpoint_deadline_s_)));
+  *good = vote_ == 0.0F;
+  return outcome;
 }
 
 // Another rank, or this one, was asked to stop and could not wait for the step to end.
@@ -250,11 +469,12 @@ Result<bool> Training::left_by_stop(const ProbeContext& context) const {
 
 Status Training::check(ProbeContext&) {
   if (corrupt_) return Error(*corrupt_).in(format("rank %d", rank_));
-  if (steps_ == 0) return Error{Code::kTimeout, format("rank %d finished no step", rank_)};
-  if (verified_ != steps_)
+  if (steps_ == first_step_) return Error{Code::kTimeout, format("rank %d finished no step", rank_)};
+  const std::int64_t done = steps_ - first_step_;
+  if (verified_ != done)
     return Error{Code::kInternal,
                  format("rank %d verified %lld of %lld steps", rank_,
-                        static_cast<long long>(verified_), static_cast<long long>(steps_))};
+                        static_cast<long long>(verified_), static_cast<long long>(done))};
   return ok();
 }
 
@@ -271,6 +491,21 @@ constexpr std::array kMetrics = {
     MetricSpec{"training.comm_time", "s", Better::kLower,
                "time of a step spent in the sum over the ranks, waiting for them included, of the "
                "slowest rank"},
+    MetricSpec{"training.checkpoint_time", "s", Better::kLower,
+               "from the begin of a rank's save to its knowledge that the checkpoint is complete, "
+               "of the slowest rank of each checkpoint"},
+    MetricSpec{"training.checkpoint_bandwidth", "B/s", Better::kHigher,
+               "bytes of a rank over the time until they are on the storage, of the slowest rank "
+               "of each checkpoint"},
+    MetricSpec{"training.checkpoint_failures", "1", Better::kLower,
+               "checkpoints that could not be saved; training went on without them"},
+    MetricSpec{"training.steps_lost", "1", Better::kLower,
+               "finished steps that had to be done again after a rank was lost"},
+    MetricSpec{"training.resume_time", "s", Better::kLower,
+               "loss of a rank to the end of the first step after it, of all ranks"},
+    MetricSpec{"training.detect_time", "s", Better::kLower,
+               "loss of a rank to the first failure of another rank or its notice in the "
+               "controller"},
 };
 
 std::unique_ptr<Probe> create() { return std::make_unique<Training>(); }
@@ -281,7 +516,8 @@ extern const ProbeSpec training_probe;
 const ProbeSpec training_probe = {
     .name = "training",
     .summary =
-        "data-parallel training: matrix products and a ring all-reduce over UCX, both verified",
+        "data-parallel training: matrix products and a ring all-reduce over UCX, both verified; "
+        "checkpoints and data on a shared storage",
     .load = true,
     .generator = false,
     .ranks = true,

@@ -9,8 +9,8 @@
 //
 //   begin     at, utc_ns, run, seed                       first row
 //   clock     node, at (controller), offset_ns, uncertainty_ns (half the round trip)
-//   ready     what ("llm[0]", "users"), node, stretch, info{}   a service answers or a load is prepared; info as it gave
-//             it. An inference load says in info.arrivals.by_phase how many requests each phase has: all must have rows
+//   ready     what ("llm[0]", "users"), node, stretch, attempt, info{}    a service answers or a load is prepared; info as
+//             it gave it. An inference load says in info.arrivals.by_phase how many requests each phase has: all must have rows
 //   phase     name, begin, settled, end                   controller clock; written when the phase begins
 //   phase_end name, at, complete (false when cut short)
 //   request   i, sched, send, sent, head, first, last, end, tokens, events, max_gap, max_gap_end, outcome, detail, lag,
@@ -21,7 +21,14 @@
 //             HTTP_ERROR CONNECT_ERROR TIMEOUT_FIRST TIMEOUT_IDLE TIMEOUT_TOTAL STREAM_ERROR TRUNCATED MALFORMED
 //             CLIENT_DROPPED
 //   client    at, cpu (share of one core), steal (share), dropped     once a second, by an inference load
-//   step      rank, step, begin, end, compute, comm (ns)  one a training step and rank; node times of that rank
+//   step      rank, step, begin, end, compute, comm (ns), data (ns; when it reads)   one a training step and rank; node
+//             times of that rank. Rows of a load that has resumed carry "attempt", 0 when absent; a later attempt does
+//             the steps after its checkpoint again
+//   checkpoint  rank, attempt, step, begin, end, done, bytes, ok, detail     a rank's part of one checkpoint, of the state
+//             before `step`; node times: begin of its save, its part durable, whether it is complete known to it (training
+//             stands still from begin to done). Not ok: dropped by all ranks; detail says why
+//   resume    rank, attempt, from_attempt (-1: from the start), from_step, lost_steps (done before, to be done again), begin,
+//             end, torn[]     a rank has read its part of a checkpoint; torn: those that could not be used, and why
 //   progress  of ("llm[0]"), begin, end, threads, stopped, switches, switches_per_s, role (before|during|after), control
 //             (positive|negative), fault                  a sample of the process_progress probe
 //   sample    metric, value, unit, labels{}               any other probe's number
@@ -31,7 +38,10 @@
 //             reverting: the guard begins to undo; clean: proved; the newest state counts. A clean row may carry
 //             evidence.undone_at (controller clock), when the last undo step was done; else the judge takes the time of the
 //             revert to lie anywhere between the reverting and the clean row
-//   exit      what, node, at, status (words), expected            a process of the run ended; at on the controller's clock
+//   attempt   what (a load), stretch, attempt, at (controller), noticed ("trainer[1]"), why    a rank of a load with on_loss
+//             "resume" is lost: its ranks are stopped and begin again as this attempt (1 is the first one after a loss);
+//             at: the first sign of the loss, the end of a rank or the failure of another one
+//   exit      what, node, at, status (words), expected, attempt    a process of the run ended; at on the controller's clock
 //   lost      node, at, why                               an agent or node that is gone
 //   error     what, node, code, message, at               something failed that a check may have needed: what is a load, a
 //             service instance or a fault id of the plan; at may be missing: then it touches every phase

@@ -102,7 +102,7 @@ Json timeline_schema() {
                        {"complete", flag("ran to its end")},
                        {"problems", list(std::move(problem), "why it was not measured, or not well")}},
                       {"name", "loads", "complete", "problems"}, "a phase; without times it did not begin");
-  Json event = closed({{"kind", one_of_names({"fault", "lost", "exit", "error", "stop"}, "of event")},
+  Json event = closed({{"kind", one_of_names({"fault", "lost", "exit", "error", "resume", "checkpoint", "stop"}, "of event")},
                        {"at_s", maybe_number("when")},
                        {"what", text("fault, node or process")},
                        {"state", text("of the fault")},

@@ -110,7 +110,39 @@ struct RowReader {
     step.step_s = seconds_of(end - begin);
     step.compute_s = seconds_of(integer_at(row, "compute"));
     step.comm_s = seconds_of(integer_at(row, "comm"));
+    step.stretch = integer_at(row, "stretch");
+    step.attempt = integer_at(row, "attempt");
     out.loads[text_at(row, "load")].steps.push_back(step);
+  }
+
+  void checkpoint(const Json& row) const {
+    CheckpointPart part{.rank = integer_at(row, "rank", -1), .step = integer_at(row, "step", -1),
+                        .stretch = integer_at(row, "stretch"), .attempt = integer_at(row, "attempt")};
+    const std::int64_t begin = integer_at(row, "begin"), end = integer_at(row, "end");
+    const std::int64_t done = integer_at(row, "done", end);
+    if (part.rank < 0 || part.step < 0 || begin <= 0 || end <= begin || done < end)
+      return bad(row, "no rank, step or times");
+    if (!has_clock(row)) return;
+    part.begin = mapped(text_at(row, "node"), begin);
+    part.save_s = seconds_of(end - begin);
+    part.stall_s = seconds_of(done - begin);
+    part.bytes = number_at(row, "bytes");
+    part.good = flag_at(row, "ok");
+    part.detail = text_at(row, "detail");
+    out.loads[text_at(row, "load")].checkpoints.push_back(std::move(part));
+  }
+
+  void resume(const Json& row) const {
+    const Resumption one{integer_at(row, "rank", -1), integer_at(row, "stretch"), integer_at(row, "attempt"),
+                         integer_at(row, "from_step", -1)};
+    if (one.rank < 0 || one.from_step < 0 || one.attempt < 1) return bad(row, "no rank, attempt or step");
+    out.loads[text_at(row, "load")].resumptions.push_back(one);
+  }
+
+  void attempt(const Json& row) const {
+    out.loads[text_at(row, "what")].attempts.push_back({integer_at(row, "stretch"), integer_at(row, "attempt"),
+                                                        integer_at(row, "at"), text_at(row, "noticed"),
+                                                        text_at(row, "why")});
   }
 
   void phase(const Json& row) const {
@@ -141,7 +173,9 @@ struct RowReader {
     if (kind == "ready") ready(what, row);
     if (kind == "note") out.notes.push_back(text_at(row, "message"));
     if (kind == "phase_end") out.phases[text_at(row, "name")].complete = flag_at(row, "complete");
-    if (kind == "exit" && !flag_at(row, "expected")) out.exits.push_back({what, node, text_at(row, "status"), at});
+    if (kind == "exit" && !flag_at(row, "expected")) 
+      out.exits.push_back({what, node, text_at(row, "status"), at, integer_at(row, "attempt")});
+    if (kind == "attempt") attempt(row);
     if (kind == "lost") {
       out.lost.emplace_back(node, at);
       out.lost_why.push_back(text_at(row, "why"));
@@ -172,6 +206,9 @@ void sort_load(LoadEvidence& load) {
   });
   std::sort(load.steps.begin(), load.steps.end(), [](const TrainingStep& a, const TrainingStep& b) {
     return std::tie(a.step, a.rank, a.begin) < std::tie(b.step, b.rank, b.begin);
+  });
+  std::sort(load.checkpoints.begin(), load.checkpoints.end(), [](const CheckpointPart& a, const CheckpointPart& b) {
+    return std::tie(a.begin, a.rank, a.step) < std::tie(b.begin, b.rank, b.step);
   });
 }
 
@@ -241,6 +278,8 @@ Evidence read_evidence(const Plan& plan, std::span<const Json> rows) {
     if (kind == "request") reader.request(row);
     else if (kind == "client") reader.client(row);
     else if (kind == "step") reader.step(row);
+    else if (kind == "checkpoint") reader.checkpoint(row);
+    else if (kind == "resume") reader.resume(row);
     else if (kind == "phase") reader.phase(row);
     else if (kind != "clock" && kind != "progress" && kind != "sample") reader.other(kind, row);
   }

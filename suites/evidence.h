@@ -59,12 +59,37 @@ struct ClientSample {
 struct TrainingStep {
   std::int64_t rank = 0, step = 0, begin = 0, end = 0;   // controller clock
   double step_s = 0, compute_s = 0, comm_s = 0;
+  std::int64_t stretch = 0, attempt = 0;
+};
+
+// One rank's part of a checkpoint.
+struct CheckpointPart {
+  std::int64_t rank = 0, step = 0, stretch = 0, attempt = 0;
+  std::int64_t begin = 0;                        // controller clock
+  double save_s = 0, stall_s = 0, bytes = 0;     // until its part is on the storage; until training went on
+  bool good = false;
+  std::string detail;
+  double bandwidth() const { return save_s > 0 ? bytes / save_s : 0; }
+};
+
+// A rank that began again.
+struct Resumption {
+  std::int64_t rank = 0, stretch = 0, attempt = 0, from_step = 0;
+};
+
+// The controller's notice that a rank was lost, and the attempt that began then.
+struct NewAttempt {
+  std::int64_t stretch = 0, attempt = 0, at = 0;
+  std::string noticed, why;
 };
 
 struct LoadEvidence {
   std::vector<Request> requests;       // by sched, node, index
   std::vector<ClientSample> client;    // by time
-  std::vector<TrainingStep> steps;     // by step, rank
+  std::vector<TrainingStep> steps;     // by step, rank, begin
+  std::vector<CheckpointPart> checkpoints;
+  std::vector<Resumption> resumptions;
+  std::vector<NewAttempt> attempts;
   std::int64_t bad_rows = 0;           // rows that contradict themselves or lack what they must have
   std::string first_bad_row;
   std::string unmapped_node;           // a node without any clock row
@@ -94,6 +119,7 @@ struct RunError {
 struct ProcessExit {
   std::string what, node, status;
   std::int64_t at = 0;
+  std::int64_t attempt = 0;   // of a load's rank
 };
 
 struct Evidence {

@@ -8,6 +8,7 @@
 #include "suites/recovery.h"
 #include "suites/request_metrics.h"
 #include "suites/training_metrics.h"
+#include "suites/training_survival.h"
 
 namespace mixproof {
 namespace {
@@ -20,6 +21,7 @@ bool runs(const PhasePlan& phase, const std::string& load) {
 
 std::vector<double> samples_of(const JudgeInput& input, const Question& question, std::string_view metric,
                                const std::string& phase) {
+  if (metric.starts_with("training.checkpoint_")) return checkpoint_samples(input, question.load, phase, metric);
   if (question.metric->probe == "training") return step_samples(measured_steps(input, question.load, phase), metric);
   auto requests = measured_requests(input.evidence, question.load, phase);
   if (question.without_dropped)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "harness/base/text.h"
 #include "reports/verdict.h"
 #include "suites/fault_evidence.h"
 #include "suites/limits.h"
@@ -37,6 +38,20 @@ Json phase_timeline(const JudgeInput& input, const PhasePlan& phase) {
   return out;
 }
 
+// Losses of ranks that a training went on after, and checkpoints that it could not save.
+void add_survival(const Evidence& evidence, Json& events) {
+  for (const auto& [name, load] : evidence.loads) {
+    for (const NewAttempt& one : load.attempts)
+      events.push_back({{"kind", "resume"}, {"at_s", evidence.seconds(one.at)}, {"what", name},
+                        {"detail", format("attempt %lld: ", static_cast<long long>(one.attempt)) + one.why}});
+    for (const CheckpointPart& part : load.checkpoints)
+      if (!part.good)
+        events.push_back({{"kind", "checkpoint"}, {"at_s", evidence.seconds(part.begin)},
+                          {"what", name + "[" + std::to_string(part.rank) + "]"},
+                          {"detail", format("at step %lld not saved: ", static_cast<long long>(part.step)) + part.detail}});
+  }
+}
+
 Json events_of(const Evidence& evidence) {
   Json events = Json::array();
   for (const auto& [id, states] : evidence.faults)
@@ -53,6 +68,7 @@ Json events_of(const Evidence& evidence) {
   for (const RunError& error : evidence.errors)
     events.push_back({{"kind", "error"}, {"at_s", error.at == 0 ? Json(nullptr) : Json(evidence.seconds(error.at))},
                       {"what", error.what}, {"detail", std::string(code_name(error.code)) + ": " + error.message}});
+  add_survival(evidence, events);
   if (!evidence.stop_why.empty())
     events.push_back({{"kind", "stop"}, {"at_s", evidence.seconds(evidence.stop_at)}, {"what", "run"},
                       {"detail", evidence.stop_why}});

@@ -39,6 +39,9 @@ constexpr ReasonRow kReasons[] = {
     {"no_bound", "the slo has no bound for it"},
     {"no_deadline", "a request without answer has no deadline"},
     {"no_fault", "the phase has no fault"},
+    {"no_loss", "no rank was lost in the phase"},
+    {"not_resumed", "training had not begun again after the loss of a rank when the evidence ended"},
+    {"loss_not_seen", "no process of the load was seen to end: the time of the loss is not known"},
     {"not_injected", "the fault was never injected"},
     {"not_clean", "the revert of the fault was not proved"},
     {"not_finite", "the figure is not a finite number"},
@@ -109,7 +112,7 @@ std::string noun_of(const Limit& limit) {
 
 std::string with_unit(double value, std::string_view unit) {
   const std::string number = number_text(value);
-  return unit == "1" ? number : number + " " + std::string(unit);
+  return unit == "1" || unit == "count" ? number : number + " " + std::string(unit);
 }
 
 std::string figure_text(const Limit& limit, const Figure& figure) {

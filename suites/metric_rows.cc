@@ -8,6 +8,7 @@
 #include "suites/observed.h"
 #include "suites/recovery.h"
 #include "suites/request_metrics.h"
+#include "suites/training_survival.h"
 
 namespace mixproof {
 namespace {
@@ -49,6 +50,7 @@ class RowWriter {
     const Json labels = {{"load", load}, {"phase", phase.name}, {"backend", backend_of(input_.plan, *input_.plan.load(load), observed_)}};
     const bool has_slo = input_.plan.load(load)->slo.has_value();
     if (metric.needs_slo && !has_slo) return;
+    if (!not_applicable(metric, *input_.plan.load(load)).empty()) return;
     Question question{.metric = &metric, .load = load, .phase = phase.name};
     switch (metric.kind) {
       case MetricKind::kSamples:

@@ -46,7 +46,7 @@ Json observed(const Plan& plan, std::span<const Json> rows) {
     if (kind == "clock") add_clock(clocks, row);
     if (kind != "ready") continue;
     if (is_instance(plan, what)) services[what] = info_of(row);
-    if (plan.load(what) != nullptr) add_load(loads, what, row);
+    if (plan.load(what) != nullptr && integer_at(row, "attempt") == 0) add_load(loads, what, row);
   }
   // Workers become ready in any order; the report must not depend on it.
   for (Json& list : loads)

@@ -144,6 +144,8 @@ Status add_load(const RawLoad& raw, const std::string& name, const Catalogue& ca
   if (probe.check_params != nullptr)
     load.params = TRY(probe.check_params(load.probe, load.params, pointer + "/params"));
   if (load.slo) load.slo->deadline_s = number_at(load.params, "deadline_s", load.slo->deadline_s);
+  if (load.on_loss == "resume" && !probe.ranks)
+    return invalid_at(pointer + "/on_loss", "\"resume\" is for loads with ranks; " + load.probe + " has none");
   load.nodes = worker_nodes(load, probe.ranks, plan.nodes_of(load.on));
   if (load.nodes.empty()) return invalid_at(pointer + "/params/ranks", "must be at least 1");
   plan.loads.push_back(std::move(load));

@@ -8,6 +8,7 @@
 #include "suites/figure.h"
 #include "suites/interval.h"
 #include "suites/metrics.h"
+#include "suites/training_survival.h"
 
 namespace mixproof {
 namespace {
@@ -74,6 +75,8 @@ struct LimitCheck {
       return at("metric", "load \"" + limit.load + "\" is \"" + load.probe + "\" and does not measure " + limit.metric);
     if (!runs(*plan.phase(limit.phase), limit.load))
       return at("phase", "phase \"" + limit.phase + "\" does not run load \"" + limit.load + "\"");
+    if (const std::string why = not_applicable(metric, load); !why.empty())
+      return at("metric", limit.metric + " is not measured: " + why);
     if (metric.needs_slo && !load.slo)
       return here(limit.metric + " needs an \"slo\" on load \"" + limit.load + "\"");
     return ok();

@@ -4,6 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "suites/training_survival.h"
+
 namespace mixproof {
 namespace {
 
@@ -51,25 +53,30 @@ StepWindow measured_steps(const JudgeInput& input, const std::string& load, cons
   const std::size_t expected = input.plan.load(load)->nodes.size();
   const Stretch stretch = stretch_of(input, load, phase);   // numbers start again after a restart
   std::map<std::int64_t, double> rank_steps;
-  std::map<std::int64_t, StepOfAll> steps;
-  if (const auto evidence = input.evidence.loads.find(load); evidence != input.evidence.loads.end())
+  std::map<std::int64_t, std::map<std::int64_t, StepOfAll>> attempts;   // steps of each
+  if (const auto evidence = input.evidence.loads.find(load); evidence != input.evidence.loads.end()) {
+    const TrainingStep* before = nullptr;   // of the same rank and number if there is one: the evidence is sorted
     for (const TrainingStep& step : evidence->second.steps) {
       if (step.end <= stretch.begin || step.begin >= stretch.end) continue;
+      const bool again = before != nullptr && before->step == step.step && before->rank == step.rank;
       const double share = overlap(step, window);
-      if (share > 0) rank_steps[step.rank] += share;
-      steps[step.step].add(step);
+      if (share > 0) rank_steps[step.rank] += again ? 0 : share;
+      attempts[step.attempt][step.step].add(step);
+      before = &step;
     }
+  }
   for (std::size_t rank = 0; rank < expected; ++rank)
     if (!rank_steps.contains(static_cast<std::int64_t>(rank))) out.silent_ranks.push_back(static_cast<std::int64_t>(rank));
-  for (const auto& [index, step] : steps) {
-    if (step.end <= window.settled || step.begin >= window.end) continue;
-    if (step.ranks < expected && index != steps.rbegin()->first) ++out.partial_steps;
-    if (step.ranks < expected || step.begin < window.settled || step.end > window.end) continue;
-    out.step_s.push_back(step.step_s);
-    out.by_time.push_back({static_cast<double>(step.begin - window.settled) * 1e-9, step.step_s});
-    out.compute_s.push_back(step.compute_s);
-    out.comm_s.push_back(step.comm_s);
-  }
+  for (const auto& [attempt, steps] : attempts)
+    for (const auto& [index, step] : steps) {
+      if (step.end <= window.settled || step.begin >= window.end) continue;
+      if (step.ranks < expected && index != steps.rbegin()->first) ++out.partial_steps;
+      if (step.ranks < expected || step.begin < window.settled || step.end > window.end) continue;
+      out.step_s.push_back(step.step_s);
+      out.by_time.push_back({static_cast<double>(step.begin - window.settled) * 1e-9, step.step_s});
+      out.compute_s.push_back(step.compute_s);
+      out.comm_s.push_back(step.comm_s);
+    }
   for (auto* samples : {&out.step_s, &out.compute_s, &out.comm_s}) std::sort(samples->begin(), samples->end());
   std::stable_sort(out.by_time.begin(), out.by_time.end(),
                    [](const TimedSample& a, const TimedSample& b) { return a.at_s < b.at_s; });
@@ -89,6 +96,8 @@ std::vector<double> step_samples(const StepWindow& window, std::string_view metr
 }
 
 Figure training_number(const JudgeInput& input, const Question& question) {
+  const std::string_view id = question.metric->id;
+  if (id != "training.goodput" && id != "training.retained") return survival_number(input, question);
   const StepWindow window = measured_steps(input, question.load, question.phase);
   const auto n = std::ssize(window.step_s);
   if (window.steps <= 0) return Figure::lacks("no_samples");

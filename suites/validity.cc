@@ -10,6 +10,7 @@
 #include "suites/fault_evidence.h"
 #include "suites/request_metrics.h"
 #include "suites/training_metrics.h"
+#include "suites/training_survival.h"
 
 namespace mixproof {
 namespace {
@@ -60,8 +61,9 @@ struct ProblemFinder {
                        error.what.substr(0, error.what.find('['))});
   }
 
-  // The death of a fault's target is what the fault is about.
+  // The death of a fault's target is what the fault is about; and a load that resumes may lose ranks if it did resume.
   bool explained(const ProcessExit& exit) const {
+    if (survived(input, exit)) return true;
     const std::vector<FaultFacts> faults = all_faults_of(input);
     return std::any_of(faults.begin(), faults.end(), [&](const FaultFacts& fault) {
       return fault.injected && fault.plan->target == exit.what && exit.at >= fault.on - fault.on_uncertainty_ns;

@@ -72,7 +72,7 @@ std::vector<Source> sources() {
 // The longest of these that begins a path is its room.
 const std::vector<std::string> kRooms = {"harness/base", "harness/transport", "harness/agent", "harness/controller",
                                          "harness/cli", "probes/backends/ucx", "probes/backends/cpu", "probes/backends",
-                                         "probes/inference", "probes", "faults", "suites/services", "suites", "reports", "tests"};
+                                         "probes/checkpoint", "probes/inference", "probes", "faults", "suites/services", "suites", "reports", "tests"};
 
 std::string room_of(const std::string& path) {
   std::string best;
@@ -87,9 +87,10 @@ const std::map<std::string, std::set<std::string>> kMay = {
     {"harness/transport", {"harness/base"}},
     {"harness/agent", {"harness/base", "harness/transport", "probes", "faults"}},
     {"harness/controller", {"harness/base", "harness/transport", "suites", "suites/services", "reports"}},
-    {"probes", {"harness/base", "probes/inference", "probes/backends", "probes/backends/cpu"}},
+    {"probes", {"harness/base", "probes/inference", "probes/backends", "probes/backends/cpu", "probes/checkpoint"}},
     {"probes/inference", {"harness/base", "probes"}},
     {"probes/backends", {"harness/base"}},
+    {"probes/checkpoint", {"harness/base"}},
     {"probes/backends/cpu", {"harness/base", "probes/backends"}},
     {"probes/backends/ucx", {"harness/base", "probes/backends"}},
     {"faults", {"harness/base"}},

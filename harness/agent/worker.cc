@@ -161,6 +161,8 @@ class ProbeRun {
     context.node = text_at(spec_, "node");
     context.address = text_at(spec_, "address");
     context.phases = phases_of(spec_);
+    context.attempt = static_cast<int>(integer_at(spec_, "attempt"));
+    context.steps_before = integer_at(spec_, "steps_before");
     context.info = Json::object();
     step_ = "prepare";
     TRY(probe->prepare(context));

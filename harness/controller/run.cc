@@ -38,18 +38,7 @@ void Run::begin_timeline() {
   stage_ = Stage::kTimeline;
   timeline_began_ = true;
   begin_ = world_.now(Clock::kMonotonic) + kHeadStart;
-  for (const auto& [name, task] : loads_) {
-    Json phases = Json::array();
-    for (const PhaseTime& phase : schedule_.loads[task->span].phases)
-      phases.push_back({{"name", phase.name},
-                        {"begin_ns", links_[task->node]->to_node(begin_ + run_seconds(phase.begin_s))},
-                        {"end_ns", links_[task->node]->to_node(begin_ + run_seconds(phase.end_s))}});
-    task->running = true;
-    ask(task->node, {{"do", "tell"}, {"what", name}, {"line", {{"do", "go"}, {"phases", phases}}}}, kAnswer,
-        [this, name = name, node = task->node](const Result<Json>& reply) {
-          if (!reply.ok() && !stopping_) fail(reply.error(), name, node);
-        });
-  }
+  for (const auto& [name, task] : loads_) tell_go(*task);
   const auto at = [this](double seconds, std::function<void()> task) {
     timers_.push_back(world_.at(Clock::kMonotonic, begin_ + run_seconds(seconds), std::move(task)));
   };
@@ -70,6 +59,23 @@ void Run::begin_timeline() {
   at(schedule_.length_s, [this] { finish_loads(); });
 }
 
+// The phases that are not over, absolute.
+void Run::tell_go(LoadTask& task) {
+  Json phases = Json::array();
+  for (const PhaseTime& phase : schedule_.loads[task.span].phases)
+    if (begin_ + run_seconds(phase.end_s) > world_.now(Clock::kMonotonic))
+      phases.push_back({{"name", phase.name},
+                        {"begin_ns", links_[task.node]->to_node(begin_ + run_seconds(phase.begin_s))},
+                        {"end_ns", links_[task.node]->to_node(begin_ + run_seconds(phase.end_s))}});
+  task.running = true;
+  ask(task.node, {{"do", "tell"}, {"what", task.name}, {"line", {{"do", "go"}, {"phases", phases}}}}, kAnswer,
+      [this, &task, attempt = task.attempt](const Result<Json>& reply) {
+        if (reply.ok() || stopping_ || task.attempt != attempt) return;
+        if (!lost_rank(task, task.name + " did not hear its go: " + reply.error().message))
+          fail(reply.error(), task.name, task.node);
+      });
+}
+
 void Run::begin_phase(std::size_t index) {
   phase_ = index;
   const PhaseTime& phase = schedule_.phases[index];
@@ -87,6 +93,7 @@ void Run::end_phase(std::size_t index, bool complete) {
 
 // The last phase is over; requests in flight may still end, within their own deadline.
 void Run::finish_loads() {
+  for (const auto& [span, attempt] : attempts_) give_up_attempt(span);
   stage_ = Stage::kFinishLoads;
   double longest_s = 0;
   for (const LoadPlan& load : setup_.plan.loads) longest_s = std::max(longest_s, number_at(load.params, "deadline_s"));

@@ -47,15 +47,26 @@ class Run {
   enum class Stage { kConnect, kServices, kLoads, kTimeline, kFinishLoads, kStopFaults, kStopLoads, kStopServices, kLeave, kDone };
   struct LoadTask;     // one worker of a load
 
+  // Of one stretch of a load with on_loss "resume": which start of its ranks is going on.
+  struct Attempt {
+    enum State { kRunning, kStopping, kPreparing };
+    int number = 0;                // 0: the first
+    State state = kRunning;
+    TimerId deadline = 0;          // for the next one to be prepared
+    std::int64_t steps = 0;        // that any of its ranks has behind it, as their rows say
+  };
+
   // run_start.cc
   void connect();
   void start_services(std::size_t index);
   void wait_until_ready(std::size_t index);
   void prepare_loads();
   void loads_ready();
+  void start_worker(LoadTask& task);
   Json worker_spec(const LoadTask& task) const;
   // run.cc
   void begin_timeline();
+  void tell_go(LoadTask& task);
   void begin_phase(std::size_t index);
   void end_phase(std::size_t index, bool complete);
   void finish_loads();
@@ -68,9 +79,21 @@ class Run {
   void on_event(const std::string& node, const Json& event);
   void worker_event(const std::string& node, const std::string& what, const std::string& kind, const Json& event);
   void load_event(LoadTask& task, const std::string& kind, const Json& event);
+  void count_steps(const LoadTask& task, const Json& row);
+  void load_failed(LoadTask& task, const Error& error);
+  void load_done(LoadTask& task, const Json* check);
   void gather(LoadTask& task, const Json& event);
   void task_exit(const std::string& node, const std::string& what, const Json& event);
   void node_lost(const std::string& node, const Error& error);
+
+  // run_resume.cc
+  static bool is_loss(const Error& error);
+  std::vector<LoadTask*> ranks_of(std::size_t span) const;
+  bool lost_rank(LoadTask& task, const std::string& why);
+  void attempt_late(std::size_t span);
+  void begin_attempt_when_all_are_gone(std::size_t span);
+  void attempt_ready(std::size_t span);
+  void give_up_attempt(std::size_t span);
 
   void fail(const Error& error, const std::string& what, const std::string& node);
   void record(Json row);
@@ -93,7 +116,8 @@ class Run {
   std::map<std::string, std::unique_ptr<LoadTask>> loads_;          // by task name
   ProbeRunner probes_;
   std::map<std::string, std::string> services_;                     // running instances: name -> node
-  std::map<std::string, std::map<int, std::string>> gathers_;       // "load span name" -> blobs by rank
+  std::map<std::size_t, Attempt> attempts_;                         // by span
+  std::map<std::string, std::map<int, std::string>> gathers_;       // "load stretch attempt name" -> blobs by rank
   std::vector<std::unique_ptr<FaultRun>> faults_;
   std::vector<TimerId> timers_;                                     // of the timeline; cancelled when it is left
   TimerId stage_timer_ = 0;

@@ -1,4 +1,5 @@
 // What agents tell during a run.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
@@ -39,54 +40,85 @@ void Run::worker_event(const std::string& node, const std::string& what, const s
   if (load == loads_.end()) return;
   if (kind == "row") {
     Json row = *member(event, "row");
+    const LoadTask& task = *load->second;
     row["node"] = node;
-    row["load"] = load->second->load->name;
-    if (load->second->stretch != 0) row["stretch"] = load->second->stretch;
+    row["load"] = task.load->name;
+    if (task.stretch != 0) row["stretch"] = task.stretch;
+    if (task.attempt != 0) row["attempt"] = task.attempt;
+    if (task.load->on_loss == "resume") count_steps(task, row);
     return record(std::move(row));
   }
   load_event(*load->second, kind, event);
+}
+
+// What the next attempt is told that this one has done.
+void Run::count_steps(const LoadTask& task, const Json& row) {
+  std::int64_t& steps = attempts_[task.span].steps;
+  if (text_at(row, "row") == "resume") steps = integer_at(row, "from_step");
+  if (text_at(row, "row") == "step") steps = std::max(steps, integer_at(row, "step") + 1);
 }
 
 void Run::load_event(LoadTask& task, const std::string& kind, const Json& event) {
   if (kind == "ready") {
     task.ready = true;
     const Json* info = member(event, "info");
-    record({{"row", "ready"}, {"what", task.load->name}, {"node", task.node}, {"rank", task.rank},
-            {"stretch", task.stretch}, {"info", info == nullptr ? Json::object() : *info}});
+    Json row = {{"row", "ready"}, {"what", task.load->name}, {"node", task.node}, {"rank", task.rank},
+                {"stretch", task.stretch}, {"info", info == nullptr ? Json::object() : *info}};
+    if (task.attempt != 0) row["attempt"] = task.attempt;
+    record(std::move(row));
+    if (task.attempt != 0) return attempt_ready(task.span);
     if (stage_ == Stage::kLoads && --waiting_ == 0) loads_ready();
   } else if (kind == "failed") {
-    const Json* failed = member(event, "failed");
-    task.done = true;
-    if (!stopping_) fail(error_from_json(*failed).in(task.name), task.load->name, task.node);
+    load_failed(task, error_from_json(*member(event, "failed")));
   } else if (kind == "gather") {
     gather(task, event);
   } else if (kind == "done") {
-    task.done = true;
     const Json* done = member(event, "done");
-    const Json* check = done == nullptr ? nullptr : member(*done, "check");
-    if (check == nullptr || !flag_at(*check, "ok"))
-      record({{"row", "error"}, {"what", task.load->name}, {"node", task.node},
-              {"code", check == nullptr ? "internal" : text_at(*check, "code")},
-              {"message", check == nullptr ? "no check" : text_at(*check, "message")},
-              {"at", world_.now(Clock::kMonotonic).count()}});
-    if (stage_ != Stage::kFinishLoads) return;
-    for (const auto& [name, other] : loads_)
-      if (!other->done) return;
-    wind_down();
+    load_done(task, done == nullptr ? nullptr : member(*done, "check"));
   }
 }
 
-// Blobs of all ranks of one stretch of a load; who is absent at the deadline is named to those who wait.
+void Run::load_failed(LoadTask& task, const Error& error) {
+  if (task.done) return;   // given up already
+  task.done = true;
+  if (stopping_) return;
+  const auto attempt = attempts_.find(task.span);
+  const bool told_to_stop = attempt != attempts_.end() && attempt->second.state == Attempt::kStopping;
+  if (told_to_stop && error.code == Code::kRefused) return;   // stopped in the middle of its preparation
+  if (is_loss(error) && lost_rank(task, task.name + ": " + error.message)) return;
+  fail(Error(error).in(task.name), task.load->name, task.node);
+}
+
+void Run::load_done(LoadTask& task, const Json* check) {
+  const auto attempt = attempts_.find(task.span);
+  const bool told_to_stop = attempt != attempts_.end() && attempt->second.state == Attempt::kStopping;
+  task.done = true;
+  const bool good = check != nullptr && flag_at(*check, "ok");
+  // Of an attempt that was cut short, only wrong data matters.
+  const bool matters = !told_to_stop || check == nullptr || !is_loss(error_from_json(*check));
+  if (!good && matters)
+    record({{"row", "error"}, {"what", task.load->name}, {"node", task.node},
+            {"code", check == nullptr ? "internal" : text_at(*check, "code")},
+            {"message", check == nullptr ? "no check" : text_at(*check, "message")},
+            {"at", world_.now(Clock::kMonotonic).count()}});
+  if (stage_ != Stage::kFinishLoads) return;
+  for (const auto& [name, other] : loads_)
+    if (!other->done) return;
+  wind_down();
+}
+
+// Blobs of all ranks of one attempt at a stretch of a load; who is absent at the deadline is named to those who wait.
 void Run::gather(LoadTask& task, const Json& event) {
   const std::string name = text_at(event, "gather");
-  const std::string key = task.load->name + "#" + std::to_string(task.stretch) + " " + name;
+  const std::string key =
+      task.load->name + "#" + std::to_string(task.stretch) + "#" + std::to_string(task.attempt) + " " + name;
   std::map<int, std::string>& blobs = gathers_[key];
   const bool first = blobs.empty();
   blobs[task.rank] = text_at(event, "blob");
-  const auto tell_all = [this, load = task.load, stretch = task.stretch](const Json& line) {
-    for (const auto& [other_name, other] : loads_)
-      if (other->load == load && other->stretch == stretch && !other->gone)
-        ask(other->node, {{"do", "tell"}, {"what", other_name}, {"line", line}}, kAnswer, [](const Result<Json>&) {});
+  const auto tell_all = [this, span = task.span, attempt = task.attempt](const Json& line) {
+    for (const LoadTask* other : ranks_of(span))
+      if (other->attempt == attempt && !other->gone)
+        ask(other->node, {{"do", "tell"}, {"what", other->name}, {"line", line}}, kAnswer, [](const Result<Json>&) {});
   };
   const int ranks = task.ranks;
   if (static_cast<int>(blobs.size()) == ranks) {
@@ -110,13 +142,17 @@ void Run::task_exit(const std::string& node, const std::string& what, const Json
   const bool restart = text_at(event, "event") == "restart";
   const bool expected = flag_at(event, "expected") || stopping_ || stage_ == Stage::kStopLoads || stage_ == Stage::kStopServices;
   if (restart) return record({{"row", "note"}, {"node", node}, {"message", what + " was restarted"}, {"at", at.count()}});
-  record({{"row", "exit"}, {"what", what}, {"node", node}, {"at", at.count()}, {"status", text_at(event, "status")},
-          {"expected", expected}, {"log", text_at(event, "log")}});
-  if (const auto load = loads_.find(what); load != loads_.end()) {
-    load->second->gone = true;
-    if (!load->second->done && !expected)
-      fail({Code::kPeerLost, what + " ended by itself: " + text_at(event, "status")}, load->second->load->name, node);
-    return;
+  const auto load = loads_.find(what);
+  Json row = {{"row", "exit"}, {"what", what}, {"node", node}, {"at", at.count()}, {"status", text_at(event, "status")},
+              {"expected", expected}, {"log", text_at(event, "log")}};
+  if (load != loads_.end() && load->second->attempt != 0) row["attempt"] = load->second->attempt;
+  record(std::move(row));
+  if (load != loads_.end()) {
+    LoadTask& task = *load->second;
+    task.gone = true;
+    const std::string why = what + " ended by itself: " + text_at(event, "status");
+    if (!task.done && !expected && !lost_rank(task, why)) fail({Code::kPeerLost, why}, task.load->name, node);
+    return begin_attempt_when_all_are_gone(task.span);
   }
   services_.erase(what);
   if (expected || stage_ != Stage::kServices) return;   // later, the users' requests say what it means

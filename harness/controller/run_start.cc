@@ -125,17 +125,7 @@ void Run::prepare_loads() {
   }
   note("preparing " + std::to_string(loads_.size()) + " load workers");
   waiting_ = static_cast<int>(loads_.size());
-  for (const auto& [name, task] : loads_) {
-    task->started = true;
-    const auto cpus = setup_.cpus.find(task->node);
-    const auto outside = setup_.outside_cgroups.find(task->load->probe);
-    const bool grouped = outside == setup_.outside_cgroups.end() || !outside->second;
-    ask(task->node, {{"do", "start"}, {"what", name}, {"kind", "worker"}, {"spec", worker_spec(*task)}, {"grouped", grouped},
-                     {"cpus", cpus == setup_.cpus.end() ? "" : cpus->second}},
-        kAnswer, [this, name = name, node = task->node](const Result<Json>& reply) {
-          if (stage_ == Stage::kLoads && !stopping_ && !reply.ok()) fail(reply.error(), name, node);
-        });
-  }
+  for (const auto& [name, task] : loads_) start_worker(*task);
   stage_timer_ = world_.after(kPrepareDeadline, [this] {
     if (stage_ != Stage::kLoads || stopping_) return;
     std::vector<std::string> missing;
@@ -145,12 +135,27 @@ void Run::prepare_loads() {
   });
 }
 
+void Run::start_worker(LoadTask& task) {
+  task.started = true;
+  const auto cpus = setup_.cpus.find(task.node);
+  const auto outside = setup_.outside_cgroups.find(task.load->probe);
+  const bool grouped = outside == setup_.outside_cgroups.end() || !outside->second;
+  ask(task.node, {{"do", "start"}, {"what", task.name}, {"kind", "worker"}, {"spec", worker_spec(task)}, {"grouped", grouped},
+                  {"cpus", cpus == setup_.cpus.end() ? "" : cpus->second}},
+      kAnswer, [this, &task, attempt = task.attempt](const Result<Json>& reply) {
+        const bool waited_for = stage_ == Stage::kLoads || (stage_ == Stage::kTimeline && attempt > 0);
+        if (waited_for && !stopping_ && !reply.ok() && task.attempt == attempt) fail(reply.error(), task.name, task.node);
+      });
+}
+
 Json Run::worker_spec(const LoadTask& task) const {
   const LoadSpan& span = schedule_.loads[task.span];
   Json phases = Json::array();
   for (const PhaseTime& phase : span.phases)
     phases.push_back({{"name", phase.name}, {"begin_ns", run_seconds(phase.begin_s - span.begin_s).count()},
                       {"end_ns", run_seconds(phase.end_s - span.begin_s).count()}});
+  const auto attempt = attempts_.find(task.span);
+  const std::int64_t steps_before = attempt == attempts_.end() ? 0 : attempt->second.steps;
   Json params = task.load->params;
   if (!task.load->target.empty()) {
     const ServicePlan* service = setup_.plan.service(task.load->target);
@@ -162,7 +167,8 @@ Json Run::worker_spec(const LoadTask& task) const {
   // 63 bits: the number travels as a JSON integer.
   const std::uint64_t seed = Random(setup_.plan.seed, task.load->name + "#" + std::to_string(task.stretch)).next() >> 1;
   return {{"probe", task.load->probe}, {"params", params}, {"seed", seed}, {"name", task.load->name}, {"node", task.node},
-          {"address", address}, {"rank", task.rank}, {"ranks", task.ranks}, {"phases", phases}};
+          {"address", address}, {"rank", task.rank}, {"ranks", task.ranks}, {"phases", phases}, {"attempt", task.attempt},
+          {"steps_before", steps_before}};
 }
 
 void Run::loads_ready() {

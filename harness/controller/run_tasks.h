@@ -16,6 +16,7 @@ struct Run::LoadTask {
   const LoadPlan* load = nullptr;
   std::size_t span = 0;          // index into the schedule's loads
   int stretch = 0;               // 1 in "#1"
+  int attempt = 0;               // how often its ranks have begun anew
   int rank = 0, ranks = 1;
   std::string node;
   bool started = false, ready = false, running = false, done = false, gone = false;

@@ -57,6 +57,13 @@ const std::vector<Mistake>& mistakes() {
       {"/loads/users: \"target\" is missing", [](Json& s) { s["loads"]["users"].erase("target"); }},
       {"/loads/users/params/arrivals/poisson/rate: unknown key; did you mean \"rate_per_s\"?",
        [](Json& s) { s["loads"]["users"]["params"]["arrivals"] = {{"poisson", {{"rate", 6}}}}; }},
+      {"/loads/users/on_loss: \"resume\" is for loads with ranks; inference has none",
+       [](Json& s) { s["loads"]["users"]["on_loss"] = "resume"; }},
+      {"/limits/1/metric: training.checkpoint_time is not measured: load \"trainer\" makes no checkpoints "
+       "(checkpoint_every_steps)",
+       [](Json& s) { s["limits"][1]["metric"] = "training.checkpoint_time"; }},
+      {"/limits/1/metric: training.steps_lost is not measured: load \"trainer\" does not resume (on_loss)",
+       [](Json& s) { s["limits"][1]["metric"] = "training.steps_lost"; }},
       {"/loads/trainer/slo: belongs to load inference", [](Json& s) { s["loads"]["trainer"]["slo"] = {{"ttft_s", 1}}; }},
       {"/loads/front: a service has that name too",
        [](Json& s) { s["loads"]["front"] = {{"probe", "training"}, {"on", "train"}}; }},

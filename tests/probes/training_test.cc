@@ -2,10 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "probes/backends/cpu/gemm.h"
+#include "probes/checkpoint/state.h"
+#include "probes/checkpoint/store.h"
 #include "tests/fake/row_list.h"
 #include "tests/fake/thread_group.h"
 #include "tests/fake/ucx_module.h"
@@ -197,6 +201,176 @@ TEST_F(Training, RunsUntilStoppedWhenItHasNoPhases) {
   EXPECT_FALSE(rank.rows.rows().empty());
 }
 
+// A storage that the ranks of a test share.
+struct Storage {
+  std::string path;
+  Storage() {
+    std::string name = testing::TempDir() + "training-XXXXXX";
+    path = mkdtemp(name.data());
+  }
+  ~Storage() { std::filesystem::remove_all(path); }
+  Json params(const Json& more = Json::object()) const {
+    Json out = {{"checkpoint_dir", path}, {"checkpoint_every_steps", 5}, {"checkpoint_bytes", 10'001}};
+    out.update(more);
+    return out;
+  }
+  std::string of_training() const { return path + "/0000000000000005"; }  // by its seed
+};
+
+std::vector<Json> of_kind(const std::vector<Json>& rows, const std::string& kind) {
+  std::vector<Json> out;
+  for (const Json& row : rows)
+    if (row.at("row") == kind) out.push_back(row);
+  return out;
+}
+
+// Trains until stopped, as when the controller ends an attempt: checkpoints stay.
+void train_and_stop(const Storage& storage, int attempt, const Json& more,
+                    const std::function<void(int rank, const std::vector<Json>& rows)>& look) {
+  fake::ThreadGroup ranks(2);
+  ranks.run([&](Group& group) {
+    Rank rank;
+    rank.context.attempt = attempt;
+    rank.context.steps_before = 1000;
+    Status prepared = rank.prepare(&group, 2, storage.params(more));
+    ASSERT_TRUE(prepared) << prepared.error().message;
+    std::jthread later([&rank] {
+      std::this_thread::sleep_for(250ms);
+      rank.stop.request_stop();
+    });
+    Status ran = rank.run(Clock::now(), 60s);
+    EXPECT_TRUE(ran) << ran.error().message;
+    look(group.rank(), rank.rows.rows());
+  });
+}
+
+TEST_F(Training, SavesCheckpointsThatAreValidAndKeepsTwo) {
+  Storage storage;
+  train_and_stop(storage, 0, Json::object(), [](int rank, const std::vector<Json>& rows) {
+    const std::vector<Json> saved = of_kind(rows, "checkpoint");
+    ASSERT_GE(saved.size(), 3U);
+    for (std::size_t i = 0; i < saved.size(); ++i) {
+      EXPECT_EQ(saved[i].at("step"), 5 * (i + 1));
+      EXPECT_EQ(saved[i].at("rank"), rank);
+      EXPECT_EQ(saved[i].at("bytes"), 10'001);
+      EXPECT_EQ(saved[i].at("ok"), true) << saved[i];
+      EXPECT_LT(saved[i].at("begin"), saved[i].at("end"));
+      EXPECT_LE(saved[i].at("end"), saved[i].at("done"));
+    }
+  });
+  const CheckpointStore store(storage.of_training(), 0, 2);
+  const auto survey = store.survey();
+  ASSERT_TRUE(survey);
+  std::size_t valid = 0;
+  for (const SurveyedCheckpoint& one : *survey) valid += store.verify(one.key).ok() ? 1 : 0;
+  EXPECT_EQ(valid, 2U);
+}
+
+TEST_F(Training, GoesOnFromTheNewestCheckpointThatIsValidForAllRanks) {
+  Storage storage;
+  train_and_stop(storage, 0, Json::object(), [](int, const std::vector<Json>&) {});
+  const CheckpointStore store(storage.of_training(), 0, 2);
+  auto survey = *store.survey();
+  std::erase_if(survey, [&](const SurveyedCheckpoint& one) { return !store.verify(one.key); });
+  ASSERT_EQ(survey.size(), 2U);
+  // Rank 1 finds the newest one damaged; rank 0 cannot know.
+  std::filesystem::resize_file(store.directory_of(survey[0].key) + "/" + shard_name(1, 2), 100);
+  const std::int64_t from = survey[1].key.step;
+  train_and_stop(storage, 1, Json::object(), [&](int rank, const std::vector<Json>& rows) {
+    ASSERT_EQ(rows.front().at("row"), "resume");
+    EXPECT_EQ(rows.front().at("from_step"), from);
+    EXPECT_EQ(rows.front().at("lost_steps"), 1000 - from);
+    bool named = false;
+    for (const Json& torn : rows.front().at("torn"))
+      named = named || torn.get<std::string>().find(words_of(survey[0].key)) == 0;
+    EXPECT_EQ(named, rank == 1) << rows.front();
+    EXPECT_EQ(of_kind(rows, "step").front().at("step"), from);
+  });
+}
+
+TEST_F(Training, RefusesACheckpointOfOtherParameters) {
+  Storage storage;
+  train_and_stop(storage, 0, Json::object(), [](int, const std::vector<Json>&) {});
+  // The same files under the name of another step: whole, but they lack a step.
+  const CheckpointStore store(storage.of_training(), 0, 2);
+  const CheckpointKey key{0, 99'999};
+  ParameterState state(5);
+  std::vector<std::byte> parameters(10'001);
+  for (const int rank : {0, 1}) {
+    state.write(rank, parameters);
+    ASSERT_TRUE(CheckpointStore(storage.of_training(), rank, 2).save(key, parameters, {}));
+  }
+  ASSERT_TRUE(store.complete(key));
+  fake::ThreadGroup ranks(2);
+  ranks.run([&](Group& group) {
+    Rank rank;
+    rank.context.attempt = 1;
+    Status prepared = rank.prepare(&group, 2, storage.params());
+    ASSERT_FALSE(prepared);
+    EXPECT_EQ(prepared.error().code, Code::kCorrupt);
+    EXPECT_NE(prepared.error().message.find("holds other parameters"), std::string::npos)
+        << prepared.error().message;
+  });
+}
+
+TEST_F(Training, BeginsAtTheStartWhenThereIsNoCheckpoint) {
+  Storage storage;
+  train_and_stop(storage, 2, {{"checkpoint_every_steps", 0}},
+                 [](int, const std::vector<Json>& rows) {
+                   EXPECT_EQ(rows.front().at("from_step"), 0);
+                   EXPECT_EQ(rows.front().at("from_attempt"), -1);
+                   EXPECT_EQ(of_kind(rows, "step").front().at("step"), 0);
+                   EXPECT_TRUE(of_kind(rows, "checkpoint").empty());
+                 });
+}
+
+TEST_F(Training, AFirstAttemptIgnoresWhatAnEarlierRunLeft) {
+  Storage storage;
+  for (int run = 0; run < 2; ++run)
+    train_and_stop(storage, 0, Json::object(), [](int, const std::vector<Json>& rows) {
+      EXPECT_EQ(of_kind(rows, "step").front().at("step"), 0);
+      EXPECT_TRUE(of_kind(rows, "resume").empty());
+    });
+}
+
+TEST_F(Training, RemovesItsFilesWhenItHasReachedItsEnd) {
+  Storage storage;
+  fake::ThreadGroup ranks(2);
+  ranks.run([&](Group& group) {
+    Rank rank;
+    ASSERT_TRUE(rank.prepare(&group, 2, storage.params({{"data_bytes_per_step", 5'003}})));
+    EXPECT_TRUE(rank.run(Clock::now(), 200ms));
+    EXPECT_FALSE(of_kind(rank.rows.rows(), "checkpoint").empty());
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(storage.path));
+}
+
+TEST_F(Training, ReadsItsDataAndFindsItWrong) {
+  for (const bool damaged : {false, true}) {
+    Storage storage;
+    fake::ThreadGroup ranks(2);
+    ranks.run([&](Group& group) {
+      Rank rank;
+      const Json params = storage.params(
+          {{"data_bytes_per_step", 4'096}, {"data_file_bytes", 8'192}, {"checkpoint_every_steps", 0}});
+      ASSERT_TRUE(rank.prepare(&group, 2, params));
+      if (damaged && group.rank() == 0) {
+        std::fstream file(storage.of_training() + "/data");
+        for (const int at : {4'000, 8'000}) file.seekp(at).write("damaged", 7);
+      }
+      Status ran = rank.run(Clock::now() + 50ms, 200ms);
+      EXPECT_TRUE(ran) << ran.error().message;
+      EXPECT_GT(of_kind(rank.rows.rows(), "step").front().at("data"), 0);
+      Status checked = rank.load->check(rank.context);
+      EXPECT_EQ(checked.ok(), !damaged);
+      if (damaged) {
+        EXPECT_EQ(checked.error().code, Code::kCorrupt);
+        EXPECT_NE(checked.error().message.find("byte "), std::string::npos);
+      }
+    });
+  }
+}
+
 TEST_F(Training, NeedsAsManyNodesAsRanks) {
   Rank rank;
   Status prepared = rank.prepare(nullptr, 2);
@@ -210,16 +384,6 @@ TEST_F(Training, IsUnavailableWithoutItsModule) {
   Status prepared = rank.prepare(nullptr, 1);
   ASSERT_FALSE(prepared);
   EXPECT_EQ(prepared.error().code, Code::kUnavailable);
-}
-
-TEST(TrainingParams, RefuseCheckpointsUntilThereAreAny) {
-  std::unique_ptr<Probe> load = training_probe.create();
-  Status read = read_params({{"checkpoint_every_steps", 50}}, load->params());
-  ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().code, Code::kInvalid);
-  EXPECT_NE(read.error().message.find("checkpoint_every_steps"), std::string::npos)
-      << read.error().message;
-  EXPECT_TRUE(read_params({{"checkpoint_every_steps", 0}}, load->params()));
 }
 
 TEST(TrainingParams, DefaultsAreWithinTheirOwnBounds) {

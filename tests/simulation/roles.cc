@@ -56,6 +56,10 @@ class WorkerRole final : public SimRole {
   void begin(const Json& spec) {
     spec_ = spec;
     const std::string probe = text_at(spec, "probe");
+    if (integer_at(spec, "attempt") > 0) {
+      if (process_.node().silent_workers) return;
+      say({{"row", {{"row", "resume"}, {"rank", integer_at(spec, "rank")}, {"from_step", first_step()}}}});
+    }
     say({{"ready", Json::object()}, {"info", {{"schedule_hash", "sim"}}}});
     if (probe == "http_ready") process_.after(std::chrono::milliseconds(300), [this] { finish(); });
     if (probe == "process_progress") look();
@@ -80,8 +84,11 @@ class WorkerRole final : public SimRole {
     if (text_at(spec_, "probe") == "inference")
       schedule(begin, 0);
     else
-      step(begin, 0);
+      step(std::max(begin, process_.now(Clock::kMonotonic)), first_step());
   }
+
+  // A checkpoint every ten steps.
+  int first_step() const { return static_cast<int>(integer_at(spec_, "steps_before") / 10 * 10); }
 
   Time end() const { return Time(integer_at(phases_.back(), "end_ns")); }
 

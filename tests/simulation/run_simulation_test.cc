@@ -342,6 +342,132 @@ TEST(RunSimulation, AFullDiskUnderTheRecordingStopsTheRunAndReverts) {
   EXPECT_FALSE(world.paused());
 }
 
+Plan resuming_plan() {
+  Plan plan = stall_plan();
+  plan.loads[1].on_loss = "resume";
+  return plan;
+}
+
+void kill_worker(SimulatedRun& world, const std::string& node) {
+  SimProcess* worker = world.simulation.find("worker", node);
+  ASSERT_NE(worker, nullptr) << node;
+  world.simulation.kill(worker->pid());
+}
+
+void until_attempt(SimulatedRun& world, std::int64_t attempt) {
+  ASSERT_TRUE(world.simulation.run_until(
+      [&] {
+        const auto steps = world.of("step");
+        return !steps.empty() && integer_at(steps.back(), "attempt") >= attempt;
+      },
+      seconds(100)));
+}
+
+TEST(RunSimulation, ALostRankIsSurvivedByALoadThatResumes) {
+  SimulatedRun world(19, resuming_plan());
+  world.until_paused();
+  kill_worker(world, "train-1");
+  world.to_the_end();
+  EXPECT_FALSE(world.run->failure().has_value());
+  EXPECT_EQ(text_at(world.of("stop")[0], "why"), "end");
+  ASSERT_EQ(world.of("attempt").size(), 1u);
+  const Json attempt = world.of("attempt")[0];
+  EXPECT_EQ(text_at(attempt, "what"), "trainer");
+  EXPECT_EQ(integer_at(attempt, "attempt"), 1);
+  EXPECT_NE(text_at(attempt, "why").find("trainer[1]"), std::string::npos);
+  int unexpected = 0;
+  for (const Json& row : world.of("exit")) unexpected += flag_at(row, "expected") ? 0 : 1;
+  EXPECT_EQ(unexpected, 1) << "the killed rank; the others were stopped";
+
+  // Both ranks go on where the checkpoint says, and to the end of their phase.
+  std::map<std::int64_t, std::vector<std::int64_t>> resumed, before;
+  for (const Json& row : world.of("step"))
+    (integer_at(row, "attempt") == 1 ? resumed : before)[integer_at(row, "rank")].push_back(integer_at(row, "step"));
+  ASSERT_EQ(resumed.size(), 2u);
+  for (const auto& [rank, steps] : resumed) {
+    EXPECT_EQ(steps.front(), (before[0].back() + 1) / 10 * 10) << rank;
+    EXPECT_GT(steps.size(), 400u) << "about 23 s of 50 ms steps";
+  }
+  for (const Json& row : world.of("resume")) EXPECT_EQ(integer_at(row, "attempt"), 1);
+  EXPECT_TRUE(flag_at(world.of("phase_end").back(), "complete"));
+  EXPECT_EQ(world.last_fault_state(), "clean");
+  EXPECT_EQ(world.left_behind(), 0);
+}
+
+TEST(RunSimulation, ALostRankEndsTheRunOfALoadThatDoesNotResume) {
+  SimulatedRun world(19);
+  world.until_paused();
+  kill_worker(world, "train-1");
+  world.to_the_end();
+  ASSERT_TRUE(world.run->failure().has_value());
+  EXPECT_NE(world.run->failure()->message.find("trainer[1] ended by itself"), std::string::npos);
+  EXPECT_TRUE(world.of("attempt").empty());
+  EXPECT_EQ(world.last_fault_state(), "clean");
+}
+
+TEST(RunSimulation, ALoadResumesFiveTimesAndNoMore) {
+  SimulatedRun world(20, resuming_plan());
+  for (int attempt = 0; attempt <= 5; ++attempt) {
+    until_attempt(world, attempt);
+    EXPECT_FALSE(world.run->failure().has_value()) << attempt;
+    kill_worker(world, attempt % 2 == 0 ? "train-0" : "train-1");
+  }
+  world.to_the_end();
+  EXPECT_TRUE(world.run->failure().has_value());
+  EXPECT_EQ(world.of("attempt").size(), 5u);
+  EXPECT_EQ(world.left_behind(), 0);
+}
+
+TEST(RunSimulation, AnAttemptThatIsNeverReadyEndsTheRunAndIsNamed) {
+  Plan plan = resuming_plan();
+  plan.phases[1].measure_s = 60;
+  SimulatedRun world(21, plan);
+  until_attempt(world, 0);
+  world.simulation.node("train-0").silent_workers = true;
+  kill_worker(world, "train-1");
+  world.to_the_end();
+  ASSERT_TRUE(world.run->failure().has_value());
+  EXPECT_EQ(world.run->failure()->code, Code::kTimeout);
+  EXPECT_NE(world.run->failure()->message.find("trainer[0] on train-0"), std::string::npos)
+      << world.run->failure()->message;
+  EXPECT_EQ(world.left_behind(), 0);
+}
+
+TEST(RunSimulation, ALostNodeEndsTheRunOfALoadThatResumes) {
+  SimulatedRun world(22, resuming_plan());
+  until_attempt(world, 0);
+  world.simulation.kill(world.simulation.find("agent", "train-1")->pid());
+  world.to_the_end();
+  ASSERT_TRUE(world.run->failure().has_value());
+  EXPECT_NE(world.run->failure()->message.find("node train-1 is lost"), std::string::npos);
+}
+
+// Ranks die at any moment, also while they begin again: the run completes its phases, and no two attempts ever overlap.
+TEST(RunSimulation, RanksOfALoadThatResumesMayDieAtAnyMoment) {
+  for (std::uint64_t seed = 300; seed < 360; ++seed) {
+    SimulatedRun world(seed, resuming_plan());
+    Random random(seed, "victims");
+    ASSERT_TRUE(world.simulation.run_until([&] { return world.of("step").size() > 10; }, seconds(60)));
+    Time when = world.simulation.now();
+    for (int i = 0; i < 3; ++i) {
+      when += milliseconds(random.below(i == 1 ? 1'000 : 6'000));
+      const std::string node = random.below(2) == 0 ? "train-0" : "train-1";
+      world.simulation.at(when, [&world, node] {
+        if (SimProcess* worker = world.simulation.find("worker", node)) world.simulation.kill(worker->pid());
+      });
+    }
+    world.to_the_end();
+    EXPECT_FALSE(world.run->failure().has_value()) << "seed " << seed << ": " << world.run->failure()->message;
+    EXPECT_GE(world.of("attempt").size(), 1u) << seed;
+    EXPECT_EQ(world.left_behind(), 0) << "seed " << seed << ": " << world.names_left();
+    std::int64_t attempt = 0;
+    for (const Json& row : world.of("step")) {
+      EXPECT_GE(integer_at(row, "attempt"), attempt) << "seed " << seed << ": a step of an attempt that had ended";
+      attempt = std::max(attempt, integer_at(row, "attempt"));
+    }
+  }
+}
+
 // Kill anything at any time: the run ends, nothing stays paused, and an unproven end never reads clean.
 TEST(RunSimulation, AnythingMayDieAtAnyMoment) {
   for (std::uint64_t seed = 100; seed < 220; ++seed) {

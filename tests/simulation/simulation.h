@@ -35,6 +35,7 @@ struct SimNode {
   bool hold_outlives_guard = false;      // as a fault does whose lease only its guard keeps
   // Asked before each write: how many of its bytes reach the disk before its writer is killed; nothing: it lives.
   std::function<std::optional<std::size_t>(const std::string& path, std::string_view bytes)> kill_in_write;
+  bool silent_workers = false;           // those of a later attempt are never ready
 };
 
 class Simulation {
