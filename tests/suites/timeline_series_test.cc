@@ -62,11 +62,13 @@ TEST(TimelineSeries, RatesAreOfPhasesThatTrain) {
 TEST(TimelineSeries, TrainingThatDoesNotStepIsDrawnAsZero) {
   FakeRun silent;
   silent.trainer_rows = false;
-  ASSERT_EQ(series_of(silent).training[0].bins.size(), 54u);
-  for (const auto& bin : series_of(silent).training[0].bins) EXPECT_EQ(bin.steps_per_s, 0);
+  const TimelineSeries none = series_of(silent);
+  ASSERT_EQ(none.training[0].bins.size(), 54u);
+  for (const auto& bin : none.training[0].bins) EXPECT_EQ(bin.steps_per_s, 0);
   FakeRun half;
   half.second_rank = false;  // the slowest rank counts
-  for (const auto& bin : series_of(half).training[0].bins) EXPECT_EQ(bin.steps_per_s, 0);
+  const TimelineSeries slowest = series_of(half);
+  for (const auto& bin : slowest.training[0].bins) EXPECT_EQ(bin.steps_per_s, 0);
 }
 
 TEST(TimelineSeries, PhasesThatDidNotBeginHaveNoRate) {
