@@ -1,5 +1,6 @@
-// Fault: one way to break a node, planned before anything is touched. A fault is a planner, not an actor: a guard does
-// the doing from the steps, journals the way back first, and anyone can undo after a crash without the fault's code.
+// Fault: one way to break a node, planned before anything is touched. A fault is a planner, not an
+// actor: a guard does the doing from the steps, journals the way back first, and anyone can undo
+// after a crash without the fault's code.
 #pragma once
 
 #include <chrono>
@@ -14,7 +15,8 @@
 
 namespace mixproof {
 
-// Who ends a step when nobody orders it: the kernel (holder's death, timed set, deadline) or the guard.
+// Who ends a step when nobody orders it: the kernel (holder's death, timed set, deadline) or the
+// guard.
 enum class Lease { kKernel, kGuard };
 
 // Arm steps run before the baseline and are inert; inject steps make the fault.
@@ -26,14 +28,14 @@ struct Step {
   Lease lease;
 };
 
-// A probe that shows whether the fault works. The controller runs it before, during and after. Positive: the metric
-// must be outside the range before, inside during, outside after. Negative: it must be inside the range all the time,
-// on something that the fault must not touch.
+// A probe that shows whether the fault works. The controller runs it before, during and after.
+// Positive: the metric must be outside the range before, inside during, outside after. Negative: it
+// must be inside the range all the time, on something that the fault must not touch.
 struct Control {
   bool positive;
   std::string probe, metric;
-  std::string of;       // "target", or "others": every other service and load of the run
-  double low, high;     // the range, both ends included
+  std::string of;    // "target", or "others": every other service and load of the run
+  double low, high;  // the range, both ends included
 };
 
 // What the suite's words ("llm[0]") became on this node, just before injection.
@@ -46,10 +48,11 @@ enum class Effect { kSustained, kOneShot };
 
 struct FaultPlan {
   Effect effect = Effect::kSustained;
-  std::vector<Step> steps;                    // undone last to first
-  std::vector<Control> controls;              // at least one positive
-  std::vector<std::string> touches;           // what a person would want to know: "process 4711 (12 threads)"
-  std::string residual_life;                  // that of the spec; travels with the plan
+  std::vector<Step> steps;        // undone last to first
+  std::vector<Control> controls;  // at least one positive
+  std::vector<std::string>
+      touches;                // what a person would want to know: "process 4711 (12 threads)"
+  std::string residual_life;  // that of the spec; travels with the plan
   double undo_budget_s = 5;
 };
 
@@ -58,22 +61,24 @@ class Fault {
   virtual ~Fault() = default;
   virtual Params params() = 0;
 
-  // Reads the node and says what would be done. Changes nothing: a dry run stops here. kUnavailable with a reason
-  // when this node cannot do it; kInvalid when the target makes no sense for it.
+  // Reads the node and says what would be done. Changes nothing: a dry run stops here. kUnavailable
+  // with a reason when this node cannot do it; kInvalid when the target makes no sense for it.
   virtual Result<FaultPlan> plan(const HostView& host, const Target& target) = 0;
 };
 
 struct FaultSpec {
-  std::string_view name;      // the file's name
+  std::string_view name;  // the file's name
   std::string_view summary;
-  std::string_view residual_life;   // how long it may last after SIGKILL of everything of ours, in words
-  int tier;                   // 1 process-local, 2 node-local with a kernel lease, 3 needs its guard, 4 may need hands
+  std::string_view
+      residual_life;  // how long it may last after SIGKILL of everything of ours, in words
+  int tier;  // 1 process-local, 2 node-local with a kernel lease, 3 needs its guard, 4 may need
+             // hands
   std::unique_ptr<Fault> (*create)();
 };
 
-std::span<const FaultSpec* const> all_faults();   // written by CMake from the files in faults/
+std::span<const FaultSpec* const> all_faults();  // written by CMake from the files in faults/
 
 Json fault_plan_to_json(const FaultPlan& plan);
-Result<FaultPlan> fault_plan_from_json(const Json& json);   // kCorrupt when it is not one
+Result<FaultPlan> fault_plan_from_json(const Json& json);  // kCorrupt when it is not one
 
 }  // namespace mixproof

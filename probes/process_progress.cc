@@ -1,5 +1,5 @@
-// Looks at the threads of given processes for a while: how many stand still in a stop, and how often all of them were
-// switched. The control of faults that stop or kill processes.
+// Looks at the threads of given processes for a while: how many stand still in a stop, and how
+// often all of them were switched. The control of faults that stop or kill processes.
 #include <algorithm>
 #include <ctime>
 #include <map>
@@ -38,7 +38,8 @@ class ProcessProgress final : public Probe {
                       Watched& one = watched_[index];
                       return Params{required(text("name", &one.name, "name in the run")),
                                     required(integer("pid", &one.pid, "process id", {.min = 2})),
-                                    required(integer("start_ticks", &one.start_ticks, "start time in ticks", {.min = 0}))};
+                                    required(integer("start_ticks", &one.start_ticks,
+                                                     "start time in ticks", {.min = 0}))};
                     }),
             number("window_s", &window_s_, "how long to look", {.min = 0.05, .max = 60}),
             choice("moment", &moment_, "goes into the rows", {"before", "during", "after", "now"}),
@@ -57,8 +58,10 @@ class ProcessProgress final : public Probe {
   Status run(ProbeContext& context) override {
     const std::int64_t begin = now_ns();
     std::map<std::string, Look> first = TRY(look());
-    const auto end = steady_clock::now() + std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(window_s_));
-    // A thread that is stopped only now and then must not pass for one that stands still: the least share counts.
+    const auto end = steady_clock::now() + std::chrono::duration_cast<nanoseconds>(
+                                               std::chrono::duration<double>(window_s_));
+    // A thread that is stopped only now and then must not pass for one that stands still: the least
+    // share counts.
     std::map<std::string, double> least, most;
     std::map<std::string, Look> last = first;
     do {
@@ -73,13 +76,24 @@ class ProcessProgress final : public Probe {
     const std::int64_t ended = now_ns();
     for (const auto& [name, one] : last) {
       const std::uint64_t before = first[name].switches;
-      const double switches = one.switches >= before ? static_cast<double>(one.switches - before) : 0;
-      // Positive controls want proof that all stood still all the time, negative ones that none did at any time.
+      const double switches =
+          one.switches >= before ? static_cast<double>(one.switches - before) : 0;
+      // Positive controls want proof that all stood still all the time, negative ones that none did
+      // at any time.
       const double share = control_ == "negative" ? most[name] : least[name];
-      context.rows.row({{"row", "progress"}, {"of", name}, {"begin", begin}, {"end", ended}, {"threads", one.threads},
-                        {"stopped", one.stopped}, {"gone", one.gone}, {"stopped_share", share}, {"switches", switches},
-                        {"switches_per_s", switches * 1e9 / static_cast<double>(ended - begin)}, {"moment", moment_},
-                        {"control", control_}, {"fault", fault_}});
+      context.rows.row({{"row", "progress"},
+                        {"of", name},
+                        {"begin", begin},
+                        {"end", ended},
+                        {"threads", one.threads},
+                        {"stopped", one.stopped},
+                        {"gone", one.gone},
+                        {"stopped_share", share},
+                        {"switches", switches},
+                        {"switches_per_s", switches * 1e9 / static_cast<double>(ended - begin)},
+                        {"moment", moment_},
+                        {"control", control_},
+                        {"fault", fault_}});
       looked_ += one.threads;
     }
     return ok();
@@ -119,7 +133,8 @@ class ProcessProgress final : public Probe {
 
 constexpr MetricSpec kMetrics[] = {
     {"process.progress", "1/s", Better::kNone, "context switches of all threads a second"},
-    {"process.stopped_share", "1", Better::kNone, "share of threads in a stop, least (positive control) or most (negative)"},
+    {"process.stopped_share", "1", Better::kNone,
+     "share of threads in a stop, least (positive control) or most (negative)"},
 };
 
 }  // namespace

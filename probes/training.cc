@@ -128,8 +128,8 @@ class Training final : public Probe {
   Status read_data(const ProbeContext& context);
   bool compute(const std::stop_token& stop);  // false when a stop cut it short
   void verify(const GradientKey& key, bool whole);
-  Result<bool> step(ProbeContext& context, std::int64_t end_ns);  // whether there is a next one
-  Result<bool> checkpoint(ProbeContext& context);                 // whether training goes on
+  Result<bool> step(ProbeContext& context, std::int64_t end_ns);   // whether there is a next one
+  Result<bool> checkpoint(ProbeContext& context);                  // whether training goes on
   Result<Outcome> agree(const ProbeContext& context, bool* good);  // false when one said so
   Result<bool> left_by_stop(const ProbeContext& context) const;
   void leave_storage() const;
@@ -155,7 +155,7 @@ class Training final : public Probe {
   std::string storage_;                // directory of this training on the storage
   std::optional<CheckpointStore> store_;
   std::optional<DataFile> data_;
-  std::vector<std::byte> batch_;       // what a step has read
+  std::vector<std::byte> batch_;  // what a step has read
   std::optional<Error> corrupt_;  // the first wrong result
 };
 
@@ -165,14 +165,14 @@ Cost Training::cost() {
   const double n = static_cast<double>(ranks_);
   const double size = static_cast<double>(gemm_n_);
   const double least_step_s = static_cast<double>(gemm_repeats_) * 2 * size * size * size / 200e9;
-  return {.network_bytes_per_s =
-              2 * (n - 1) / n * static_cast<double>(gradient_bytes_) / least_step_s,
-          .storage_bytes_per_s =
-              (static_cast<double>(data_bytes_per_step_) +
-               (checkpoint_every_steps_ == 0 ? 0
-                                             : static_cast<double>(checkpoint_bytes_) /
-                                                   static_cast<double>(checkpoint_every_steps_))) /
-              least_step_s};
+  return {
+      .network_bytes_per_s = 2 * (n - 1) / n * static_cast<double>(gradient_bytes_) / least_step_s,
+      .storage_bytes_per_s =
+          (static_cast<double>(data_bytes_per_step_) +
+           (checkpoint_every_steps_ == 0 ? 0
+                                         : static_cast<double>(checkpoint_bytes_) /
+                                               static_cast<double>(checkpoint_every_steps_))) /
+          least_step_s};
 }
 
 Status Training::prepare(ProbeContext& context) {
@@ -193,7 +193,8 @@ Status Training::prepare(ProbeContext& context) {
   const GradientKey key{context.seed, kWarmUpStep};
   const std::span<float> values(gradient_.data(), gradient_.size() - 1);
   fill_gradient(key, rank_, values);
-  const Outcome warm = TRY(communicator_->all_reduce_sum(gradient_, patience(context, step_deadline_s_)));
+  const Outcome warm =
+      TRY(communicator_->all_reduce_sum(gradient_, patience(context, step_deadline_s_)));
   if (warm == Outcome::kStopped) return Error{Code::kRefused, "stopped while warming up"};
   verify(key, true);
   if (corrupt_) return Error(*corrupt_).in("warm-up");
@@ -307,10 +308,10 @@ Result<ParameterState> Training::load(const CheckpointKey& key, std::uint64_t se
   ParameterState expected(seed);
   for (std::int64_t step = 0; step < key.step; ++step) expected.apply(expected_proof({seed, step}));
   if (found == expected) return found;
-  return Error{Code::kCorrupt, format("rank %d: the checkpoint of %s holds other parameters: %lld "
-                                      "steps of some training",
-                                      rank_, words_of(key).c_str(),
-                                      static_cast<long long>(found.steps()))};
+  return Error{Code::kCorrupt,
+               format("rank %d: the checkpoint of %s holds other parameters: %lld "
+                      "steps of some training",
+                      rank_, words_of(key).c_str(), static_cast<long long>(found.steps()))};
 }
 
 // From the newest checkpoint that every rank finds valid; from the start when there is none.
@@ -320,8 +321,8 @@ Status Training::resume(ProbeContext& context) {
   if (store_) survey = TRY(store_->survey());
   std::vector<std::string> usable = {usable_text(survey)};
   if (context.group != nullptr)
-    usable = TRY(context.group->all_gather("training checkpoints", usable.front(),
-                                           kConnectDeadline));
+    usable =
+        TRY(context.group->all_gather("training checkpoints", usable.front(), kConnectDeadline));
   const std::optional<CheckpointKey> newest = newest_of_all(usable);
   if (newest) {
     state_ = TRY(load(*newest, context.seed));
@@ -385,7 +386,8 @@ Result<bool> Training::step(ProbeContext& context, std::int64_t end_ns) {
   times.computed = now_ns();
   const bool stopped = !computed || corrupt_ || context.stop.stop_requested();
   gradient_.back() = stopped ? kWantsStop : times.computed >= end_ns ? kWantsEnd : 0.0F;
-  const Outcome outcome = TRY(communicator_->all_reduce_sum(gradient_, patience(context, step_deadline_s_)));
+  const Outcome outcome =
+      TRY(communicator_->all_reduce_sum(gradient_, patience(context, step_deadline_s_)));
   times.end = now_ns();
   if (outcome == Outcome::kStopped) return left_by_stop(context);
 
@@ -433,7 +435,7 @@ Result<bool> Training::checkpoint(ProbeContext& context) {
   std::string detail = saved ? "" : saved.error().message;
   if (!good && saved) detail = "another rank could not save its part";
   // Old and failed checkpoints only take space; that they stay is worth a word, not an end.
-  const Status tidied = !good ? store_->discard(key)
+  const Status tidied = !good        ? store_->discard(key)
                         : rank_ == 0 ? store_->prune(kKeptCheckpoints)
                                      : ok();
   if (!tidied) detail += (detail.empty() ? "" : "; ") + tidied.error().message;
@@ -452,8 +454,8 @@ Result<bool> Training::checkpoint(ProbeContext& context) {
 
 Result<Outcome> Training::agree(const ProbeContext& context, bool* good) {
   vote_ = *good ? 0.0F : 1.0F;
-  const Outcome outcome = TRY(
-      communicator_->all_reduce_sum({&vote_, 1}, patience(context, checkpoint_deadline_s_)));
+  const Outcome outcome =
+      TRY(communicator_->all_reduce_sum({&vote_, 1}, patience(context, checkpoint_deadline_s_)));
   *good = vote_ == 0.0F;
   return outcome;
 }
@@ -469,7 +471,8 @@ Result<bool> Training::left_by_stop(const ProbeContext& context) const {
 
 Status Training::check(ProbeContext&) {
   if (corrupt_) return Error(*corrupt_).in(format("rank %d", rank_));
-  if (steps_ == first_step_) return Error{Code::kTimeout, format("rank %d finished no step", rank_)};
+  if (steps_ == first_step_)
+    return Error{Code::kTimeout, format("rank %d finished no step", rank_)};
   const std::int64_t done = steps_ - first_step_;
   if (verified_ != done)
     return Error{Code::kInternal,

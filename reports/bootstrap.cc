@@ -33,8 +33,9 @@ void each_start(std::span<const Segment> segments, double block_s, Use use) {
 
 // Index of the first sample at or after a time.
 std::size_t first_from(const Segment& segment, double at_s) {
-  const auto found = std::lower_bound(segment.samples.begin(), segment.samples.end(), at_s,
-                                      [](const TimedSample& sample, double time) { return sample.at_s < time; });
+  const auto found =
+      std::lower_bound(segment.samples.begin(), segment.samples.end(), at_s,
+                       [](const TimedSample& sample, double time) { return sample.at_s < time; });
   return static_cast<std::size_t>(found - segment.samples.begin());
 }
 
@@ -43,7 +44,8 @@ struct Sums {
   double over = 0, under = 0;
 };
 
-std::vector<double> resampled_quotients(const std::vector<Sums>& blocks, int count, int draws, Random& random) {
+std::vector<double> resampled_quotients(const std::vector<Sums>& blocks, int count, int draws,
+                                        Random& random) {
   CHECK(!blocks.empty() && count > 1);
   std::vector<double> out;
   out.reserve(static_cast<std::size_t>(draws));
@@ -65,7 +67,8 @@ double events_in(const Segment& segment, double longest_s, double from_s, double
   for (std::size_t i = first_from(segment, from_s - longest_s); i < segment.samples.size(); ++i) {
     const TimedSample& event = segment.samples[i];
     if (event.at_s >= until_s) break;
-    const double inside_s = std::min(until_s, event.at_s + event.value) - std::max(from_s, event.at_s);
+    const double inside_s =
+        std::min(until_s, event.at_s + event.value) - std::max(from_s, event.at_s);
     if (inside_s > 0) sum += inside_s / event.value;
   }
   return sum;
@@ -73,7 +76,7 @@ double events_in(const Segment& segment, double longest_s, double from_s, double
 
 // The samples of all segments, in the order of segment and time, as ranks into their sorted values.
 struct Ranked {
-  std::vector<std::size_t> first;      // of each segment
+  std::vector<std::size_t> first;  // of each segment
   std::vector<std::uint32_t> ranks;
   std::vector<double> sorted;
 
@@ -85,7 +88,8 @@ struct Ranked {
     }
     std::vector<std::uint32_t> order(values.size());
     std::iota(order.begin(), order.end(), 0U);
-    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return values[a] < values[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return values[a] < values[b]; });
     ranks.resize(values.size());
     for (std::size_t rank = 0; rank < order.size(); ++rank) {
       ranks[order[rank]] = static_cast<std::uint32_t>(rank);
@@ -103,7 +107,8 @@ double counted_quantile(const std::vector<std::uint32_t>& counts, const std::vec
                         std::size_t total, double p) {
   if (total == 0) return kNone;
   const double exact = p * static_cast<double>(total);
-  const std::size_t wanted = std::clamp<std::size_t>(static_cast<std::size_t>(std::ceil(exact - 1e-9)), 1, total);
+  const std::size_t wanted =
+      std::clamp<std::size_t>(static_cast<std::size_t>(std::ceil(exact - 1e-9)), 1, total);
   std::size_t seen = 0, rank = 0;
   while ((seen += counts[rank]) < wanted) ++rank;
   return sorted[rank];
@@ -118,8 +123,8 @@ int whole_blocks(std::span<const Segment> segments, double block_s) {
   return static_cast<int>(blocks);
 }
 
-std::vector<double> resampled_quantiles(std::span<const Segment> segments, double block_s, double p, int draws,
-                                        Random random) {
+std::vector<double> resampled_quantiles(std::span<const Segment> segments, double block_s, double p,
+                                        int draws, Random random) {
   const int count = whole_blocks(segments, block_s);
   CHECK(count > 1 && p > 0 && p < 1);
   const Ranked samples(segments);
@@ -144,7 +149,8 @@ std::vector<double> resampled_quantiles(std::span<const Segment> segments, doubl
   return out;
 }
 
-std::vector<double> resampled_means(std::span<const Segment> segments, double block_s, int draws, Random random) {
+std::vector<double> resampled_means(std::span<const Segment> segments, double block_s, int draws,
+                                    Random random) {
   std::vector<Sums> blocks;
   each_start(segments, block_s, [&](std::size_t i, double begin_s) {
     Sums block;
@@ -158,7 +164,8 @@ std::vector<double> resampled_means(std::span<const Segment> segments, double bl
   return resampled_quotients(blocks, whole_blocks(segments, block_s), draws, random);
 }
 
-std::vector<double> resampled_rates(std::span<const Segment> segments, double block_s, int draws, Random random) {
+std::vector<double> resampled_rates(std::span<const Segment> segments, double block_s, int draws,
+                                    Random random) {
   double longest_s = 0;
   for (const Segment& segment : segments)
     for (const TimedSample& event : segment.samples) longest_s = std::max(longest_s, event.value);
@@ -169,8 +176,10 @@ std::vector<double> resampled_rates(std::span<const Segment> segments, double bl
   return resampled_quotients(blocks, whole_blocks(segments, block_s), draws, random);
 }
 
-Interval ratio_interval(std::span<const double> figures, std::span<const double> references, double confidence) {
-  CHECK(!figures.empty() && figures.size() == references.size() && confidence > 0.5 && confidence < 1);
+Interval ratio_interval(std::span<const double> figures, std::span<const double> references,
+                        double confidence) {
+  CHECK(!figures.empty() && figures.size() == references.size() && confidence > 0.5 &&
+        confidence < 1);
   std::vector<double> ratios;
   for (std::size_t i = 0; i < figures.size(); ++i)
     if (!std::isnan(figures[i]) && std::isfinite(references[i]) && references[i] > 0)

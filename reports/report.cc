@@ -32,7 +32,8 @@ Status check_run_json(const Json& run) {
   for (const char* key : kRunMembers) {
     const Json* found = member(run, key);
     if (found == nullptr || !found->is_object())
-      return Error{Code::kCorrupt, std::string(kRunFile) + ": \"" + key + "\" is missing or not an object"};
+      return Error{Code::kCorrupt,
+                   std::string(kRunFile) + ": \"" + key + "\" is missing or not an object"};
   }
   return ok();
 }
@@ -64,9 +65,10 @@ Status write_report(Files& files, const std::string& path, const Json& report) {
   const std::string text = TRY(report_text(report));
   const Status written = files.replace(path, text);
   if (written.ok()) return ok();
-  return Error{written.error().code,
-               "the report could not be written: " + written.error().message +
-                   "; the recording beside it is enough to write it later: mixproof rejudge with its directory"};
+  return Error{
+      written.error().code,
+      "the report could not be written: " + written.error().message +
+          "; the recording beside it is enough to write it later: mixproof rejudge with its directory"};
 }
 
 Result<Json> read_report(Files& files, const std::string& path) {
@@ -75,7 +77,8 @@ Result<Json> read_report(Files& files, const std::string& path) {
   Json report = TRY(parse_json(*text, path));
   const std::string version = text_at(report, "schema_version");
   if (version.substr(0, version.find('.')) != "0")
-    return Error{Code::kInvalid, path + ": schema_version \"" + version + "\" is not one that this build reads (0.x)"};
+    return Error{Code::kInvalid, path + ": schema_version \"" + version +
+                                     "\" is not one that this build reads (0.x)"};
   for (const char* key : {"plan", "verdict", "safety"})
     if (member(report, key) == nullptr || !report[key].is_object())
       return Error{Code::kInvalid, path + ": not a report: \"" + key + "\" is missing"};

@@ -1,4 +1,5 @@
-// The report's schema. Statuses come from the table that decides verdicts; report_text holds every report to it.
+// The report's schema. Statuses come from the table that decides verdicts; report_text holds every
+// report to it.
 #include <nlohmann/json.hpp>
 
 #include "reports/report.h"
@@ -12,19 +13,26 @@ constexpr const char* kUnits[] = {"s", "1", "1/s", "count", "B", "B/s", "W", "Hz
 Json typed(const Json& type, const char* help) { return {{"type", type}, {"description", help}}; }
 Json text(const char* help) { return typed("string", help); }
 Json number(const char* help) { return typed("number", help); }
-Json whole(const char* help) { return {{"type", "integer"}, {"minimum", 0}, {"description", help}}; }
+Json whole(const char* help) {
+  return {{"type", "integer"}, {"minimum", 0}, {"description", help}};
+}
 Json flag(const char* help) { return typed("boolean", help); }
 Json maybe_number(const char* help) { return typed({"number", "null"}, help); }
 Json free_object(const char* help) { return typed("object", help); }
 Json one_of_names(const Json& names, const char* help) {
   return {{"type", "string"}, {"enum", names}, {"description", help}};
 }
-Json list(Json items, const char* help) { return {{"type", "array"}, {"items", std::move(items)}, {"description", help}}; }
+Json list(Json items, const char* help) {
+  return {{"type", "array"}, {"items", std::move(items)}, {"description", help}};
+}
 
 // All of `required_keys` and nothing beyond `properties`.
 Json closed(Json properties, const Json& required_keys, const char* help) {
-  return {{"type", "object"}, {"properties", std::move(properties)}, {"required", required_keys},
-          {"additionalProperties", false}, {"description", help}};
+  return {{"type", "object"},
+          {"properties", std::move(properties)},
+          {"required", required_keys},
+          {"additionalProperties", false},
+          {"description", help}};
 }
 
 Json interval_schema() {
@@ -47,28 +55,35 @@ Json figure_properties() {
 Json metric_schema() {
   Json properties = figure_properties();
   properties["id"] = text("stable name");
-  properties["labels"] = {{"type", "object"}, {"additionalProperties", text("value")},
-                          {"description", "load, phase, fault, reference, quantile, clean_requests"}};
+  properties["labels"] = {
+      {"type", "object"},
+      {"additionalProperties", text("value")},
+      {"description", "load, phase, fault, reference, quantile, clean_requests"}};
   properties["unit"] = one_of_names(kUnits, "SI base unit");
   properties["better"] = one_of_names({"lower", "higher", "none"}, "direction");
   properties["replicate_unit"] = text("of what there is one value");
   properties["latency_basis"] = one_of_names({"scheduled", "sent"}, "where the latency starts");
   properties["infinite_samples"] = whole("samples without a complete answer");
-  properties["counts"] = {{"type", "object"}, {"additionalProperties", whole("requests")}, {"description", "by class"}};
+  properties["counts"] = {
+      {"type", "object"}, {"additionalProperties", whole("requests")}, {"description", "by class"}};
   Json quantile = figure_properties();
   quantile.erase("n");
-  properties["summary"] = {{"type", "object"},
-                           {"additionalProperties", closed(quantile, {"value"}, "a quantile")},
-                           {"description", "smallest sample x with at least ceil(p n) samples <= x"}};
-  return closed(std::move(properties), {"id", "labels", "unit", "better", "replicate_unit", "n"}, "a derived figure");
+  properties["summary"] = {
+      {"type", "object"},
+      {"additionalProperties", closed(quantile, {"value"}, "a quantile")},
+      {"description", "smallest sample x with at least ceil(p n) samples <= x"}};
+  return closed(std::move(properties), {"id", "labels", "unit", "better", "replicate_unit", "n"},
+                "a derived figure");
 }
 
 Json check_schema() {
-  Json limit = closed({{"at_most", number("upper bound")}, {"at_least", number("lower bound")},
+  Json limit = closed({{"at_most", number("upper bound")},
+                       {"at_least", number("lower bound")},
                        {"unit", one_of_names(kUnits, "SI base unit")}},
                       {"unit"}, "the bound");
-  Json resolve = closed({{"text", text("for people")}, {"numbers", typed({"object", "null"}, "the same as numbers")}},
-                        {"text", "numbers"}, "what would settle it");
+  Json resolve = closed(
+      {{"text", text("for people")}, {"numbers", typed({"object", "null"}, "the same as numbers")}},
+      {"text", "numbers"}, "what would settle it");
   return closed({{"id", text("<phase>/<limit>")},
                  {"required", flag("decides the verdict")},
                  {"metric", text("what is bounded")},
@@ -88,53 +103,61 @@ Json check_schema() {
                  {"detail", text("the outcome in a line, with its numbers")},
                  {"observed", closed(figure_properties(), {"value", "n"}, "what was measured")},
                  {"resolve", std::move(resolve)}},
-                {"id", "required", "metric", "phase", "method", "rule", "limit", "why", "status", "reason", "detail"},
+                {"id", "required", "metric", "phase", "method", "rule", "limit", "why", "status",
+                 "reason", "detail"},
                 "a judged limit");
 }
 
 Json timeline_schema() {
-  Json problem = closed({{"reason", text("code")}, {"detail", text("in words")}}, {"reason", "detail"}, "a problem");
-  Json phase = closed({{"name", text("of the phase")},
-                       {"loads", list(text("load"), "what ran")},
-                       {"begin_s", number("from the begin of the first phase")},
-                       {"settled_s", number("begin of the measured window")},
-                       {"end_s", number("end of both")},
-                       {"complete", flag("ran to its end")},
-                       {"problems", list(std::move(problem), "why it was not measured, or not well")}},
-                      {"name", "loads", "complete", "problems"}, "a phase; without times it did not begin");
-  Json event = closed({{"kind", one_of_names({"fault", "lost", "exit", "error", "resume", "checkpoint", "stop"}, "of event")},
-                       {"at_s", maybe_number("when")},
-                       {"what", text("fault, node or process")},
-                       {"state", text("of the fault")},
-                       {"uncertainty_s", number("of the time")},
-                       {"detail", text("in words")},
-                       {"evidence", typed({"object", "null"}, "what proved it")}},
-                      {"kind", "at_s", "what", "detail"}, "an event");
-  return closed({{"phases", list(std::move(phase), "in order")}, {"events", list(std::move(event), "by time")},
+  Json problem = closed({{"reason", text("code")}, {"detail", text("in words")}},
+                        {"reason", "detail"}, "a problem");
+  Json phase =
+      closed({{"name", text("of the phase")},
+              {"loads", list(text("load"), "what ran")},
+              {"begin_s", number("from the begin of the first phase")},
+              {"settled_s", number("begin of the measured window")},
+              {"end_s", number("end of both")},
+              {"complete", flag("ran to its end")},
+              {"problems", list(std::move(problem), "why it was not measured, or not well")}},
+             {"name", "loads", "complete", "problems"}, "a phase; without times it did not begin");
+  Json event = closed(
+      {{"kind", one_of_names({"fault", "lost", "exit", "error", "resume", "checkpoint", "stop"},
+                             "of event")},
+       {"at_s", maybe_number("when")},
+       {"what", text("fault, node or process")},
+       {"state", text("of the fault")},
+       {"uncertainty_s", number("of the time")},
+       {"detail", text("in words")},
+       {"evidence", typed({"object", "null"}, "what proved it")}},
+      {"kind", "at_s", "what", "detail"}, "an event");
+  return closed({{"phases", list(std::move(phase), "in order")},
+                 {"events", list(std::move(event), "by time")},
                  {"notes", list(text("note"), "for people")}},
                 {"phases", "events", "notes"}, "what happened when");
 }
 
 Json safety_schema() {
-  Json fault = closed({{"id", text("<phase>/<index>")},
-                       {"fault", text("which")},
-                       {"target", text("on what")},
-                       {"state", text("the newest")},
-                       {"touched", flag("something may have been changed")},
-                       {"injected", flag("acknowledged")},
-                       {"effective", flag("proved, for its whole time")},
-                       {"not_effective", text("why not")},
-                       {"clean", flag("proved undone")},
-                       {"unsafe", flag("touched and not proved clean")}},
-                      {"id", "fault", "target", "state", "touched", "injected", "effective", "clean", "unsafe"},
-                      "a fault of the plan");
+  Json fault = closed(
+      {{"id", text("<phase>/<index>")},
+       {"fault", text("which")},
+       {"target", text("on what")},
+       {"state", text("the newest")},
+       {"touched", flag("something may have been changed")},
+       {"injected", flag("acknowledged")},
+       {"effective", flag("proved, for its whole time")},
+       {"not_effective", text("why not")},
+       {"clean", flag("proved undone")},
+       {"unsafe", flag("touched and not proved clean")}},
+      {"id", "fault", "target", "state", "touched", "injected", "effective", "clean", "unsafe"},
+      "a fault of the plan");
   return closed({{"faults", list(std::move(fault), "all of the plan")},
                  {"injected", whole("faults")},
                  {"effective", whole("faults")},
                  {"clean", whole("faults")},
                  {"leftovers", list(text("fault"), "not proved clean")},
                  {"safe", flag("nothing is left")}},
-                {"faults", "injected", "effective", "clean", "leftovers", "safe"}, "what became of the faults");
+                {"faults", "injected", "effective", "clean", "leftovers", "safe"},
+                "what became of the faults");
 }
 
 Json verdict_schema() {
@@ -147,17 +170,22 @@ Json verdict_schema() {
                  {"decided", whole("how many have it")},
                  {"judged", whole("required checks")},
                  {"reasons", list(text("reason"), "beside the checks")}},
-                {"status", "exit_code", "counts", "deciding", "decided", "judged", "reasons"}, "the outcome");
+                {"status", "exit_code", "counts", "deciding", "decided", "judged", "reasons"},
+                "the outcome");
 }
 
 Json artifact_schema() {
-  return closed({{"path", text("beside the report")}, {"sha256", text("of its bytes")}, {"bytes", whole("size")},
-                 {"media_type", text("of the file")}, {"what", text("it is")}},
+  return closed({{"path", text("beside the report")},
+                 {"sha256", text("of its bytes")},
+                 {"bytes", whole("size")},
+                 {"media_type", text("of the file")},
+                 {"what", text("it is")}},
                 {"path", "sha256", "bytes", "media_type", "what"}, "a file of the run");
 }
 
 Json reproduce_schema() {
-  return closed({{"command", list(text("word"), "that made the run")}, {"seed", text("of every stream")},
+  return closed({{"command", list(text("word"), "that made the run")},
+                 {"seed", text("of every stream")},
                  {"rejudge", list(text("word"), "judges the recording again")}},
                 {"command", "seed", "rejudge"}, "how to do it again");
 }

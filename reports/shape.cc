@@ -23,9 +23,11 @@ std::string at(const std::string& pointer, const std::string& what) {
 }
 
 std::string breaks_type(const Json& value, const Json& types, const std::string& pointer) {
-  if (types.is_string()) return is_of_type(value, types.get<std::string>()) ? "" : at(pointer, "is not " + types.dump());
-  const bool any = std::any_of(types.begin(), types.end(),
-                               [&](const Json& type) { return is_of_type(value, type.get<std::string>()); });
+  if (types.is_string())
+    return is_of_type(value, types.get<std::string>()) ? "" : at(pointer, "is not " + types.dump());
+  const bool any = std::any_of(types.begin(), types.end(), [&](const Json& type) {
+    return is_of_type(value, type.get<std::string>());
+  });
   return any ? "" : at(pointer, "is none of " + types.dump());
 }
 
@@ -47,9 +49,9 @@ std::string breaks_object(const Json& value, const Json& schema, const std::stri
   return "";
 }
 
-constexpr std::string_view kKnown[] = {"type",     "enum",       "const",                "required",    "properties",
-                                       "items",    "minimum",    "additionalProperties", "description", "title",
-                                       "$schema",  "$id"};
+constexpr std::string_view kKnown[] = {"type",        "enum",  "const",   "required",
+                                       "properties",  "items", "minimum", "additionalProperties",
+                                       "description", "title", "$schema", "$id"};
 
 }  // namespace
 
@@ -70,7 +72,8 @@ std::string breaks_schema(const Json& value, const Json& schema, const std::stri
   if (value.is_object()) return breaks_object(value, schema, pointer);
   const Json* items = member(schema, "items");
   for (std::size_t i = 0; value.is_array() && items != nullptr && i < value.size(); ++i)
-    if (std::string broken = breaks_schema(value[i], *items, pointer + "/" + std::to_string(i)); !broken.empty())
+    if (std::string broken = breaks_schema(value[i], *items, pointer + "/" + std::to_string(i));
+        !broken.empty())
       return broken;
   return "";
 }

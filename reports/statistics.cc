@@ -18,7 +18,8 @@ double binomial_cdf(std::int64_t k, std::int64_t n, double p) {
   return boost::math::ibeta(as_double(n - k), as_double(k + 1), 1 - p);
 }
 
-// ceil(p n), safe against p n coming out a hair above a whole number (0.95 x 20 = 19.000000000000004).
+// ceil(p n), safe against p n coming out a hair above a whole number (0.95 x 20
+// = 19.000000000000004).
 std::int64_t rank_of(double p, std::int64_t n) {
   const double exact = p * as_double(n);
   const auto rank = static_cast<std::int64_t>(std::ceil(exact - 1e-9));
@@ -41,10 +42,12 @@ double proportion_upper(std::int64_t good, std::int64_t n, double confidence) {
 
 std::int64_t least_n(double p, double confidence, std::int64_t violations) {
   CHECK(p > 0 && p < 1 && violations >= 0);
-  const auto proves = [&](std::int64_t n) { return proportion_lower(n - violations, n, confidence) >= p; };
+  const auto proves = [&](std::int64_t n) {
+    return proportion_lower(n - violations, n, confidence) >= p;
+  };
   std::int64_t high = violations + 1;
   while (!proves(high)) high *= 2;
-  std::int64_t low = violations;   // never proves: nothing good
+  std::int64_t low = violations;  // never proves: nothing good
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
     (proves(middle) ? high : low) = middle;
@@ -67,11 +70,12 @@ std::optional<Interval> quantile_interval(std::span<const double> sorted, double
   const auto n = static_cast<std::int64_t>(sorted.size());
   if (n == 0 || p <= 0 || p >= 1) return std::nullopt;
   const std::int64_t centre = rank_of(p, n);
-  std::int64_t low = centre, high = centre;   // ranks, 1-based
+  std::int64_t low = centre, high = centre;  // ranks, 1-based
   while (low >= 1 && binomial_cdf(low - 1, n, p) > kTail) --low;
   while (high <= n && binomial_cdf(high - 1, n, p) < 1 - kTail) ++high;
   if (low < 1 || high > n) return std::nullopt;
-  return Interval{sorted[static_cast<std::size_t>(low - 1)], sorted[static_cast<std::size_t>(high - 1)]};
+  return Interval{sorted[static_cast<std::size_t>(low - 1)],
+                  sorted[static_cast<std::size_t>(high - 1)]};
 }
 
 std::int64_t least_samples(double p) {

@@ -18,16 +18,14 @@ struct StatusRow {
 
 // In order of precedence.
 constexpr StatusRow kRows[] = {
-    {kUnsafe, "unsafe", 5, false, true},
-    {kFail, "fail", 1, true, true},
-    {kError, "error", 3, true, true},
-    {kInconclusive, "inconclusive", 2, true, true},
-    {kPass, "pass", 0, true, true},
-    {kSkipped, "skipped", 0, true, false},
+    {kUnsafe, "unsafe", 5, false, true}, {kFail, "fail", 1, true, true},
+    {kError, "error", 3, true, true},    {kInconclusive, "inconclusive", 2, true, true},
+    {kPass, "pass", 0, true, true},      {kSkipped, "skipped", 0, true, false},
 };
 
 const StatusRow& row_of(VerdictStatus status) {
-  return *std::find_if(std::begin(kRows), std::end(kRows), [&](const StatusRow& row) { return row.status == status; });
+  return *std::find_if(std::begin(kRows), std::end(kRows),
+                       [&](const StatusRow& row) { return row.status == status; });
 }
 
 int signal_exit_code(const std::string& signal) {

@@ -34,7 +34,8 @@ std::string first_load(const Plan& plan, const std::string& probe) {
   return "";
 }
 
-std::string first_phase(const Plan& plan, const std::string& with, const std::string& other, bool both) {
+std::string first_phase(const Plan& plan, const std::string& with, const std::string& other,
+                        bool both) {
   for (const PhasePlan& phase : plan.phases)
     if (phase.faults.empty() && runs(phase, with) && runs(phase, other) == both) return phase.name;
   return "";
@@ -72,7 +73,7 @@ std::vector<double> sorted_values(std::span<const Segment> segments) {
 // One figure of one pool: what it is, and its resampled values.
 struct Side {
   std::int64_t n = 0;
-  std::optional<double> value;   // may be infinite
+  std::optional<double> value;  // may be infinite
   std::vector<double> draws;
   std::string missing;
 };
@@ -84,7 +85,8 @@ bool has_blocks(std::span<const Segment> segments, double block_s, Side& side) {
   return false;
 }
 
-Side quantile_side(std::span<const Segment> segments, double block_s, double p, const Random& random) {
+Side quantile_side(std::span<const Segment> segments, double block_s, double p,
+                   const Random& random) {
   const std::vector<double> values = sorted_values(segments);
   Side out{.n = std::ssize(values)};
   if (!quantile_interval(values, p)) {
@@ -92,7 +94,8 @@ Side quantile_side(std::span<const Segment> segments, double block_s, double p, 
     return out;
   }
   out.value = nearest_rank(values, p);
-  if (has_blocks(segments, block_s, out)) out.draws = resampled_quantiles(segments, block_s, p, kBootstrapDraws, random);
+  if (has_blocks(segments, block_s, out))
+    out.draws = resampled_quantiles(segments, block_s, p, kBootstrapDraws, random);
   return out;
 }
 
@@ -106,15 +109,18 @@ Side mean_side(std::span<const Segment> segments, double block_s, const Random& 
   double sum = 0;
   for (const double value : values) sum += value;
   out.value = sum / static_cast<double>(values.size());
-  if (has_blocks(segments, block_s, out)) out.draws = resampled_means(segments, block_s, kBootstrapDraws, random);
+  if (has_blocks(segments, block_s, out))
+    out.draws = resampled_means(segments, block_s, kBootstrapDraws, random);
   return out;
 }
 
 // The rate of all rounds together: that of each, by its length.
-Side rate_side(const Pool& pool, std::span<const Segment> segments, const std::string& phase, const Random& random) {
+Side rate_side(const Pool& pool, std::span<const Segment> segments, const std::string& phase,
+               const Random& random) {
   Side out;
   double steps = 0;
-  for (const JudgeInput& round : pool.rounds) steps += measured_steps(round, pool.phases.trainer, phase).steps;
+  for (const JudgeInput& round : pool.rounds)
+    steps += measured_steps(round, pool.phases.trainer, phase).steps;
   for (const Segment& segment : segments) out.n += std::ssize(segment.samples);
   if (!(steps > 0)) {
     out.missing = "no_samples";
@@ -130,7 +136,8 @@ Side side_of(const Pool& pool, const ComparisonFigure& figure, bool together, st
   const bool trains = starts_with(figure.metric, "training.");
   const std::string& alone = trains ? pool.phases.trainer_alone : pool.phases.users_alone;
   const std::string& phase = together ? pool.phases.together : alone;
-  const Random random(seed, "compare " + pool.placement + " " + std::string(figure.id) + " " + phase);
+  const Random random(seed,
+                      "compare " + pool.placement + " " + std::string(figure.id) + " " + phase);
   const std::vector<Segment> segments = pool.segments([&](const JudgeInput& round) {
     if (trains) return step_series(round, pool.phases.trainer, phase);
     if (figure.id == "attainment") return good_series(round, pool.phases.users, phase);
@@ -147,24 +154,33 @@ Json number_or_null(const std::optional<double>& value) {
 }
 
 Json figure_row(const Pool& pool, const ComparisonFigure& figure, std::uint64_t seed) {
-  const Side alone = side_of(pool, figure, false, seed), together = side_of(pool, figure, true, seed);
-  Json out = {{"id", figure.id},           {"metric", figure.metric},
-              {"unit", figure.unit},       {"better", figure.better},
-              {"alone", number_or_null(alone.value)}, {"together", number_or_null(together.value)},
-              {"n_alone", alone.n},        {"n_together", together.n},
-              {"ratio", nullptr},          {"interval", nullptr}};
+  const Side alone = side_of(pool, figure, false, seed),
+             together = side_of(pool, figure, true, seed);
+  Json out = {{"id", figure.id},
+              {"metric", figure.metric},
+              {"unit", figure.unit},
+              {"better", figure.better},
+              {"alone", number_or_null(alone.value)},
+              {"together", number_or_null(together.value)},
+              {"n_alone", alone.n},
+              {"n_together", together.n},
+              {"ratio", nullptr},
+              {"interval", nullptr}};
   if (!figure.quantile.empty()) out["quantile"] = figure.quantile;
-  for (const auto& [key, side] : {std::pair{"alone_infinite", &alone}, {"together_infinite", &together}})
+  for (const auto& [key, side] :
+       {std::pair{"alone_infinite", &alone}, {"together_infinite", &together}})
     if (side->value && std::isinf(*side->value)) out[key] = true;
   std::string missing = alone.missing.empty() ? together.missing : alone.missing;
-  if (missing.empty() && !(std::isfinite(*alone.value) && *alone.value > 0)) missing = "no_reference";
+  if (missing.empty() && !(std::isfinite(*alone.value) && *alone.value > 0))
+    missing = "no_reference";
   if (!missing.empty()) {
     out["missing_reason"] = missing;
     return out;
   }
   const Interval interval = ratio_interval(together.draws, alone.draws, kConfidence);
   out["ratio"] = number_or_null(*together.value / *alone.value);
-  out["interval"] = {{"low", number_or_null(interval.low)}, {"high", number_or_null(interval.high)}};
+  out["interval"] = {{"low", number_or_null(interval.low)},
+                     {"high", number_or_null(interval.high)}};
   return out;
 }
 
@@ -182,7 +198,8 @@ Json problems_of(const ComparedRun& run) {
     if (!problems.empty()) continue;
     const PhaseWindow& window = run.evidence->phases.at(phase.name);
     for (const std::string& load : phase.run)
-      if (const std::string trouble = measurement_trouble(input, load, window.settled, window.end); !trouble.empty())
+      if (const std::string trouble = measurement_trouble(input, load, window.settled, window.end);
+          !trouble.empty())
         out.push_back(phase.name + ": " + trouble);
   }
   return out;
@@ -192,14 +209,16 @@ Json problems_of(const ComparedRun& run) {
 bool is_usable(const ComparedRun& run) {
   if (run.plan == nullptr || run.evidence == nullptr) return false;
   const JudgeInput input{*run.plan, *run.evidence};
-  return std::all_of(run.plan->phases.begin(), run.plan->phases.end(),
-                     [&](const PhasePlan& phase) { return phase_problems(input, phase.name).empty(); });
+  return std::all_of(run.plan->phases.begin(), run.plan->phases.end(), [&](const PhasePlan& phase) {
+    return phase_problems(input, phase.name).empty();
+  });
 }
 
 std::vector<Pool> pools_of(std::span<const ComparedRun> all) {
   std::vector<Pool> out;
   for (const ComparedRun& run : all) {
-    auto pool = std::find_if(out.begin(), out.end(), [&](const Pool& p) { return p.placement == run.placement; });
+    auto pool = std::find_if(out.begin(), out.end(),
+                             [&](const Pool& p) { return p.placement == run.placement; });
     if (pool == out.end()) {
       out.push_back(Pool{.placement = run.placement});
       pool = out.end() - 1;
@@ -209,8 +228,10 @@ std::vector<Pool> pools_of(std::span<const ComparedRun> all) {
     if (!phases.ok()) continue;
     pool->phases = *phases;
     const JudgeInput& input = pool->rounds.emplace_back(JudgeInput{*run.plan, *run.evidence});
-    // The longer of both loads and of all rounds: no block may be shorter than what depends on each other.
-    pool->block_s = std::max({pool->block_s, block_length_s(input, phases->users), block_length_s(input, phases->trainer)});
+    // The longer of both loads and of all rounds: no block may be shorter than what depends on each
+    // other.
+    pool->block_s = std::max({pool->block_s, block_length_s(input, phases->users),
+                              block_length_s(input, phases->trainer)});
   }
   for (Pool& pool : out) pool.block_s = std::max(pool.block_s, 1.0);
   return out;
@@ -218,7 +239,8 @@ std::vector<Pool> pools_of(std::span<const ComparedRun> all) {
 
 int fewest_blocks(const Pool& pool) {
   int fewest = -1;
-  for (const std::string& phase : {pool.phases.users_alone, pool.phases.trainer_alone, pool.phases.together}) {
+  for (const std::string& phase :
+       {pool.phases.users_alone, pool.phases.trainer_alone, pool.phases.together}) {
     const std::vector<Segment> segments = pool.segments([&](const JudgeInput& round) {
       return Segment{round.evidence.phases.at(phase).measure_s(), {}};
     });
@@ -231,15 +253,19 @@ int fewest_blocks(const Pool& pool) {
 Json placement_json(const Pool& pool, std::uint64_t seed) {
   Json figures = Json::array();
   for (const ComparisonFigure& figure : kFigures) figures.push_back(figure_row(pool, figure, seed));
-  return {{"placement", pool.placement}, {"rounds", pool.rounds.size()}, {"block_s", pool.block_s},
-          {"blocks", fewest_blocks(pool)}, {"figures", figures}};
+  return {{"placement", pool.placement},
+          {"rounds", pool.rounds.size()},
+          {"block_s", pool.block_s},
+          {"blocks", fewest_blocks(pool)},
+          {"figures", figures}};
 }
 
 // Which of two intervals lies wholly below the other: -1 the first, 1 the second, 0 neither.
 int side_below(const Json& a, const Json& b) {
   if (!a["interval"].is_object() || !b["interval"].is_object()) return 0;
-  const auto below = [](const Json& low, const Json& high) {   // a missing upper end is infinity
-    return low["high"].is_number() && (!high["low"].is_number() || low["high"].get<double>() < high["low"].get<double>());
+  const auto below = [](const Json& low, const Json& high) {  // a missing upper end is infinity
+    return low["high"].is_number() &&
+           (!high["low"].is_number() || low["high"].get<double>() < high["low"].get<double>());
   };
   return below(a["interval"], b["interval"]) ? -1 : below(b["interval"], a["interval"]) ? 1 : 0;
 }
@@ -250,7 +276,8 @@ Json apart_json(const Json& placements) {
     for (std::size_t b = a + 1; b < placements.size(); ++b)
       for (std::size_t f = 0; f < std::size(kFigures); ++f) {
         const int below = side_below(placements[a]["figures"][f], placements[b]["figures"][f]);
-        Json row = {{"figure", kFigures[f].id}, {"placements", {placements[a]["placement"], placements[b]["placement"]}},
+        Json row = {{"figure", kFigures[f].id},
+                    {"placements", {placements[a]["placement"], placements[b]["placement"]}},
                     {"apart", below != 0}};
         if (below != 0) row["lower"] = placements[below < 0 ? a : b]["placement"];
         out.push_back(std::move(row));
@@ -266,7 +293,8 @@ std::string_view status_of(std::span<const ComparedRun> all, const Json& documen
   }
   for (const Json& run : document["runs"]) sure = sure && run["problems"].empty();
   for (const Json& placement : document["placements"])
-    for (const Json& figure : placement["figures"]) sure = sure && !figure.contains("missing_reason");
+    for (const Json& figure : placement["figures"])
+      sure = sure && !figure.contains("missing_reason");
   return sure && !all.empty() ? "measured" : "inconclusive";
 }
 
@@ -280,17 +308,23 @@ const Json* figure_of(const Json& placement, std::string_view id) {
 std::string token_text(const Json& figure) {
   const Json& interval = figure["interval"];
   if (!interval.is_object())
-    return "how much longer the first token takes cannot be told (" + text_at(figure, "missing_reason", "unknown") + ")";
-  const double low = number_at(interval, "low", HUGE_VAL), high = number_at(interval, "high", HUGE_VAL);
+    return "how much longer the first token takes cannot be told (" +
+           text_at(figure, "missing_reason", "unknown") + ")";
+  const double low = number_at(interval, "low", HUGE_VAL),
+               high = number_at(interval, "high", HUGE_VAL);
   const std::string between = format("between %.3g and %.3g", low, high);
   const std::string median = "the median first token takes ";
-  if (low <= 1 && high >= 1) return median + "as long as without training, as far as can be told (" + between + " times)";
-  return median + format("%.3g times as long as without training (", number_at(figure, "ratio", HUGE_VAL)) + between + ")";
+  if (low <= 1 && high >= 1)
+    return median + "as long as without training, as far as can be told (" + between + " times)";
+  return median +
+         format("%.3g times as long as without training (", number_at(figure, "ratio", HUGE_VAL)) +
+         between + ")";
 }
 
 std::string keeps_text(const Json& figure) {
   const Json* ratio = member(figure, "ratio");
-  if (ratio == nullptr || !ratio->is_number()) return "what training keeps of its rate cannot be told";
+  if (ratio == nullptr || !ratio->is_number())
+    return "what training keeps of its rate cannot be told";
   return format("training keeps %.0f %% of its rate", ratio->get<double>() * 100);
 }
 
@@ -298,7 +332,9 @@ std::string meaning_of(const Json& placements) {
   std::vector<std::string> parts;
   for (const Json& placement : placements) {
     const std::string name = text_at(placement, "placement");
-    const std::string where = name == "none" ? "sharing all cores" : name == "physical" ? "on cores of its own" : "under " + name;
+    const std::string where = name == "none"       ? "sharing all cores"
+                              : name == "physical" ? "on cores of its own"
+                                                   : "under " + name;
     parts.push_back(where + ", " + token_text(*figure_of(placement, "ttft_p50")) + ", and " +
                     keeps_text(*figure_of(placement, "training_retained")));
   }
@@ -312,28 +348,37 @@ std::string meaning_of(const Json& placements) {
 std::span<const ComparisonFigure> comparison_figures() { return kFigures; }
 
 Result<ComparedPhases> compared_phases(const Plan& plan) {
-  ComparedPhases out{.users = first_load(plan, "inference"), .trainer = first_load(plan, "training")};
+  ComparedPhases out{.users = first_load(plan, "inference"),
+                     .trainer = first_load(plan, "training")};
   if (out.users.empty() || out.trainer.empty())
     return Error{Code::kInvalid, "a comparison needs a load \"inference\" and a load \"training\""};
   out.users_alone = first_phase(plan, out.users, out.trainer, false);
   out.trainer_alone = first_phase(plan, out.trainer, out.users, false);
   out.together = first_phase(plan, out.users, out.trainer, true);
-  if (!plan.load(out.users)->slo) return Error{Code::kInvalid, "a comparison needs an slo on load " + out.users};
+  if (!plan.load(out.users)->slo)
+    return Error{Code::kInvalid, "a comparison needs an slo on load " + out.users};
   if (!out.users_alone.empty() && !out.trainer_alone.empty() && !out.together.empty()) return out;
-  return Error{Code::kInvalid, "a comparison needs phases without faults that run " + out.users + " alone, " +
-                                   out.trainer + " alone, and both"};
+  return Error{Code::kInvalid, "a comparison needs phases without faults that run " + out.users +
+                                   " alone, " + out.trainer + " alone, and both"};
 }
 
 Json compare_runs(std::span<const ComparedRun> all, std::uint64_t seed) {
   Json placements = Json::array(), list = Json::array();
   for (const Pool& pool : pools_of(all)) placements.push_back(placement_json(pool, seed));
   for (const ComparedRun& run : all)
-    list.push_back({{"placement", run.placement}, {"round", run.round}, {"directory", run.directory},
-                    {"exit_code", run.exit_code}, {"problems", problems_of(run)}});
-  Json out = {{"schema_version", kComparisonSchemaVersion}, {"kind", "comparison"},
+    list.push_back({{"placement", run.placement},
+                    {"round", run.round},
+                    {"directory", run.directory},
+                    {"exit_code", run.exit_code},
+                    {"problems", problems_of(run)}});
+  Json out = {{"schema_version", kComparisonSchemaVersion},
+              {"kind", "comparison"},
               {"suite", all.empty() || all[0].plan == nullptr ? "" : all[0].plan->name},
-              {"seed", std::to_string(seed)}, {"confidence", kConfidence}, {"runs", list},
-              {"apart", apart_json(placements)}, {"meaning", meaning_of(placements)}};
+              {"seed", std::to_string(seed)},
+              {"confidence", kConfidence},
+              {"runs", list},
+              {"apart", apart_json(placements)},
+              {"meaning", meaning_of(placements)}};
   out["placements"] = std::move(placements);
   out["status"] = status_of(all, out);
   return out;

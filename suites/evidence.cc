@@ -14,18 +14,20 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kUncertaintyLimitNs = 100'000'000;
 constexpr double kSlewLimit = 500e-6;
-constexpr const char* kOutcomes[] = {"OK",           "SHORT",         "EMPTY",        "HTTP_ERROR",
-                                     "CONNECT_ERROR", "TIMEOUT_FIRST", "TIMEOUT_IDLE", "TIMEOUT_TOTAL",
-                                     "STREAM_ERROR", "TRUNCATED",     "MALFORMED",    "CLIENT_DROPPED"};
+constexpr const char* kOutcomes[] = {"OK",           "SHORT",         "EMPTY",
+                                     "HTTP_ERROR",   "CONNECT_ERROR", "TIMEOUT_FIRST",
+                                     "TIMEOUT_IDLE", "TIMEOUT_TOTAL", "STREAM_ERROR",
+                                     "TRUNCATED",    "MALFORMED",     "CLIENT_DROPPED"};
 
 double seconds_of(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 // Latencies of an OK request; false when its times contradict each other.
 bool set_latencies(const Json& row, std::int64_t sched, Request& request) {
-  const std::int64_t sent = integer_at(row, "sent"), first = integer_at(row, "first"), last = integer_at(row, "last");
+  const std::int64_t sent = integer_at(row, "sent"), first = integer_at(row, "first"),
+                     last = integer_at(row, "last");
   const std::int64_t max_gap = integer_at(row, "max_gap"), events = integer_at(row, "events");
-  if (first < sched || last < first || (sent != 0 && sent < sched) || request.tokens < 1 || max_gap < 0 ||
-      max_gap > last - first)
+  if (first < sched || last < first || (sent != 0 && sent < sched) || request.tokens < 1 ||
+      max_gap < 0 || max_gap > last - first)
     return false;
   request.ttft = seconds_of(first - sched);
   if (sent != 0) request.service_ttft = seconds_of(std::max<std::int64_t>(0, first - sent));
@@ -80,11 +82,13 @@ struct RowReader {
     if (request.sent) request.client_delay = seconds_of(send - sched);
     if (integer_at(row, "first") > 0) {
       request.first = mapped(request.node, integer_at(row, "first"));
-      request.last = mapped(request.node, std::max(integer_at(row, "first"), integer_at(row, "last")));
+      request.last =
+          mapped(request.node, std::max(integer_at(row, "first"), integer_at(row, "last")));
       if (lag >= 0) request.lag = seconds_of(lag);
     }
     if (!request.is_ok) {
-      request.ttft = request.service_ttft = request.tpot = request.max_gap = request.e2e = kInfinity;
+      request.ttft = request.service_ttft = request.tpot = request.max_gap = request.e2e =
+          kInfinity;
       request.longest_wait = kInfinity;
     } else if (!request.sent || !set_latencies(row, sched, request)) {
       return bad(row, "OK, but its times or tokens contradict each other");
@@ -95,14 +99,16 @@ struct RowReader {
   void client(const Json& row) const {
     if (!has_clock(row)) return;
     const std::string node = text_at(row, "node");
-    out.loads[text_at(row, "load")].client.push_back(
-        {node, mapped(node, integer_at(row, "at")), number_at(row, "cpu"), number_at(row, "steal")});
+    out.loads[text_at(row, "load")].client.push_back({node, mapped(node, integer_at(row, "at")),
+                                                      number_at(row, "cpu"),
+                                                      number_at(row, "steal")});
   }
 
   void step(const Json& row) const {
     TrainingStep step{.rank = integer_at(row, "rank", -1), .step = integer_at(row, "step", -1)};
     const std::int64_t begin = integer_at(row, "begin"), end = integer_at(row, "end");
-    if (step.rank < 0 || step.step < 0 || begin <= 0 || end <= begin) return bad(row, "no rank, step or times");
+    if (step.rank < 0 || step.step < 0 || begin <= 0 || end <= begin)
+      return bad(row, "no rank, step or times");
     if (!has_clock(row)) return;
     const std::string node = text_at(row, "node");
     step.begin = mapped(node, begin);
@@ -116,8 +122,10 @@ struct RowReader {
   }
 
   void checkpoint(const Json& row) const {
-    CheckpointPart part{.rank = integer_at(row, "rank", -1), .step = integer_at(row, "step", -1),
-                        .stretch = integer_at(row, "stretch"), .attempt = integer_at(row, "attempt")};
+    CheckpointPart part{.rank = integer_at(row, "rank", -1),
+                        .step = integer_at(row, "step", -1),
+                        .stretch = integer_at(row, "stretch"),
+                        .attempt = integer_at(row, "attempt")};
     const std::int64_t begin = integer_at(row, "begin"), end = integer_at(row, "end");
     const std::int64_t done = integer_at(row, "done", end);
     if (part.rank < 0 || part.step < 0 || begin <= 0 || end <= begin || done < end)
@@ -133,16 +141,17 @@ struct RowReader {
   }
 
   void resume(const Json& row) const {
-    const Resumption one{integer_at(row, "rank", -1), integer_at(row, "stretch"), integer_at(row, "attempt"),
-                         integer_at(row, "from_step", -1)};
-    if (one.rank < 0 || one.from_step < 0 || one.attempt < 1) return bad(row, "no rank, attempt or step");
+    const Resumption one{integer_at(row, "rank", -1), integer_at(row, "stretch"),
+                         integer_at(row, "attempt"), integer_at(row, "from_step", -1)};
+    if (one.rank < 0 || one.from_step < 0 || one.attempt < 1)
+      return bad(row, "no rank, attempt or step");
     out.loads[text_at(row, "load")].resumptions.push_back(one);
   }
 
   void attempt(const Json& row) const {
-    out.loads[text_at(row, "what")].attempts.push_back({integer_at(row, "stretch"), integer_at(row, "attempt"),
-                                                        integer_at(row, "at"), text_at(row, "noticed"),
-                                                        text_at(row, "why")});
+    out.loads[text_at(row, "what")].attempts.push_back(
+        {integer_at(row, "stretch"), integer_at(row, "attempt"), integer_at(row, "at"),
+         text_at(row, "noticed"), text_at(row, "why")});
   }
 
   void phase(const Json& row) const {
@@ -161,7 +170,8 @@ struct RowReader {
     const Json* by_phase = arrivals == nullptr ? nullptr : member(*arrivals, "by_phase");
     if (by_phase == nullptr || !by_phase->is_object()) return;
     for (auto it = by_phase->begin(); it != by_phase->end(); ++it)
-      out.loads[what].scheduled[integer_at(row, "stretch")][it.key()] += integer_at(*by_phase, it.key());
+      out.loads[what].scheduled[integer_at(row, "stretch")][it.key()] +=
+          integer_at(*by_phase, it.key());
   }
 
   void other(const std::string& kind, const Json& row) const {
@@ -173,7 +183,7 @@ struct RowReader {
     if (kind == "ready") ready(what, row);
     if (kind == "note") out.notes.push_back(text_at(row, "message"));
     if (kind == "phase_end") out.phases[text_at(row, "name")].complete = flag_at(row, "complete");
-    if (kind == "exit" && !flag_at(row, "expected")) 
+    if (kind == "exit" && !flag_at(row, "expected"))
       out.exits.push_back({what, node, text_at(row, "status"), at, integer_at(row, "attempt")});
     if (kind == "attempt") attempt(row);
     if (kind == "lost") {
@@ -190,31 +200,35 @@ struct RowReader {
     }
     if (kind == "fault") {
       const Json* evidence = member(row, "evidence");
-      out.faults[text_at(row, "fault")].push_back({text_at(row, "state"), text_at(row, "detail"), at,
-                                                   integer_at(row, "uncertainty_ns"),
-                                                   evidence == nullptr ? Json::object() : *evidence});
+      out.faults[text_at(row, "fault")].push_back(
+          {text_at(row, "state"), text_at(row, "detail"), at, integer_at(row, "uncertainty_ns"),
+           evidence == nullptr ? Json::object() : *evidence});
     }
   }
 };
 
 void sort_load(LoadEvidence& load) {
   std::sort(load.requests.begin(), load.requests.end(), [](const Request& a, const Request& b) {
-    return std::tie(a.sched, a.node, a.stretch, a.index) < std::tie(b.sched, b.node, b.stretch, b.index);
+    return std::tie(a.sched, a.node, a.stretch, a.index) <
+           std::tie(b.sched, b.node, b.stretch, b.index);
   });
-  std::sort(load.client.begin(), load.client.end(), [](const ClientSample& a, const ClientSample& b) {
-    return std::tie(a.at, a.node) < std::tie(b.at, b.node);
-  });
+  std::sort(load.client.begin(), load.client.end(),
+            [](const ClientSample& a, const ClientSample& b) {
+              return std::tie(a.at, a.node) < std::tie(b.at, b.node);
+            });
   std::sort(load.steps.begin(), load.steps.end(), [](const TrainingStep& a, const TrainingStep& b) {
     return std::tie(a.step, a.rank, a.begin) < std::tie(b.step, b.rank, b.begin);
   });
-  std::sort(load.checkpoints.begin(), load.checkpoints.end(), [](const CheckpointPart& a, const CheckpointPart& b) {
-    return std::tie(a.begin, a.rank, a.step) < std::tie(b.begin, b.rank, b.step);
-  });
+  std::sort(load.checkpoints.begin(), load.checkpoints.end(),
+            [](const CheckpointPart& a, const CheckpointPart& b) {
+              return std::tie(a.begin, a.rank, a.step) < std::tie(b.begin, b.rank, b.step);
+            });
 }
 
 }  // namespace
 
-void ClockMap::add(const std::string& node, std::int64_t at, std::int64_t offset_ns, std::int64_t uncertainty_ns) {
+void ClockMap::add(const std::string& node, std::int64_t at, std::int64_t offset_ns,
+                   std::int64_t uncertainty_ns) {
   points_[node].push_back({at - offset_ns, at, offset_ns, uncertainty_ns});
 }
 
@@ -225,13 +239,15 @@ void ClockMap::finish() {
     });
 }
 
-std::optional<ClockMap::Mapped> ClockMap::to_controller(const std::string& node, std::int64_t node_time) const {
+std::optional<ClockMap::Mapped> ClockMap::to_controller(const std::string& node,
+                                                        std::int64_t node_time) const {
   if (node.empty()) return Mapped{node_time, 0};
   const auto found = points_.find(node);
   if (found == points_.end()) return std::nullopt;
   const std::vector<Point>& points = found->second;
-  auto after = std::upper_bound(points.begin(), points.end(), node_time,
-                                [](std::int64_t time, const Point& point) { return time < point.node_time; });
+  auto after = std::upper_bound(
+      points.begin(), points.end(), node_time,
+      [](std::int64_t time, const Point& point) { return time < point.node_time; });
   const Point& point = after == points.begin() ? points.front() : *(after - 1);
   return Mapped{node_time + point.offset_ns, point.uncertainty_ns};
 }
@@ -242,14 +258,15 @@ std::string ClockMap::trouble(const std::string& node) const {
   const Point* before = nullptr;
   for (const Point& point : found->second) {
     if (point.uncertainty_ns > kUncertaintyLimitNs)
-      return format("the clock of %s is known to %.0f ms only", node.c_str(), seconds_of(point.uncertainty_ns) * 1e3);
+      return format("the clock of %s is known to %.0f ms only", node.c_str(),
+                    seconds_of(point.uncertainty_ns) * 1e3);
     if (before != nullptr) {
       const double moved = seconds_of(std::llabs(point.offset_ns - before->offset_ns));
       const double allowed = seconds_of(point.uncertainty_ns + before->uncertainty_ns) +
                              kSlewLimit * seconds_of(std::llabs(point.at - before->at));
       if (moved > allowed)
-        return format("the clock of %s stepped by %.1f ms (%.1f ms explained)", node.c_str(), moved * 1e3,
-                      allowed * 1e3);
+        return format("the clock of %s stepped by %.1f ms (%.1f ms explained)", node.c_str(),
+                      moved * 1e3, allowed * 1e3);
     }
     before = &point;
   }
@@ -275,17 +292,25 @@ Evidence read_evidence(const Plan& plan, std::span<const Json> rows) {
   const RowReader reader{out};
   for (const Json& row : rows) {
     const std::string kind = text_at(row, "row");
-    if (kind == "request") reader.request(row);
-    else if (kind == "client") reader.client(row);
-    else if (kind == "step") reader.step(row);
-    else if (kind == "checkpoint") reader.checkpoint(row);
-    else if (kind == "resume") reader.resume(row);
-    else if (kind == "phase") reader.phase(row);
-    else if (kind != "clock" && kind != "progress" && kind != "sample") reader.other(kind, row);
+    if (kind == "request")
+      reader.request(row);
+    else if (kind == "client")
+      reader.client(row);
+    else if (kind == "step")
+      reader.step(row);
+    else if (kind == "checkpoint")
+      reader.checkpoint(row);
+    else if (kind == "resume")
+      reader.resume(row);
+    else if (kind == "phase")
+      reader.phase(row);
+    else if (kind != "clock" && kind != "progress" && kind != "sample")
+      reader.other(kind, row);
   }
   for (auto& [name, load] : out.loads) sort_load(load);
   if (!plan.phases.empty())
-    if (const auto first = out.phases.find(plan.phases.front().name); first != out.phases.end() && first->second.begun)
+    if (const auto first = out.phases.find(plan.phases.front().name);
+        first != out.phases.end() && first->second.begun)
       out.origin = first->second.begin;
   return out;
 }

@@ -1,5 +1,5 @@
-// Evidence: the rows of a recording, sorted by what they tell about, all times on the controller's clock. Durations
-// come from one node's clock and are not touched by the mapping.
+// Evidence: the rows of a recording, sorted by what they tell about, all times on the controller's
+// clock. Durations come from one node's clock and are not touched by the mapping.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,21 @@ namespace mixproof {
 // Offsets of node clocks, as measured during the run.
 class ClockMap {
  public:
-  void add(const std::string& node, std::int64_t at, std::int64_t offset_ns, std::int64_t uncertainty_ns);
-  void finish();   // sorts; call before mapping
+  void add(const std::string& node, std::int64_t at, std::int64_t offset_ns,
+           std::int64_t uncertainty_ns);
+  void finish();  // sorts; call before mapping
 
   struct Mapped {
     std::int64_t at, uncertainty_ns;
   };
-  // By the newest measurement of that node taken before `node_time`, or its first. No node: already the controller's
-  // clock. Nothing when the node was never measured.
+  // By the newest measurement of that node taken before `node_time`, or its first. No node: already
+  // the controller's clock. Nothing when the node was never measured.
   std::optional<Mapped> to_controller(const std::string& node, std::int64_t node_time) const;
 
-  // Why intervals and windows on that node cannot be trusted; empty when they can. Two measurements may differ by
-  // their uncertainties and by 500 parts in a million of the time between them (the most that adjtime slews); more is
-  // a step. An uncertainty above 100 ms is too much to place a request in a phase.
+  // Why intervals and windows on that node cannot be trusted; empty when they can. Two measurements
+  // may differ by their uncertainties and by 500 parts in a million of the time between them (the
+  // most that adjtime slews); more is a step. An uncertainty above 100 ms is too much to place a
+  // request in a phase.
   std::string trouble(const std::string& node) const;
 
  private:
@@ -39,25 +41,26 @@ class ClockMap {
   std::map<std::string, std::vector<Point>> points_;
 };
 
-// One inference request. Latencies are seconds: +infinity unless the request is OK, nothing where not applicable.
+// One inference request. Latencies are seconds: +infinity unless the request is OK, nothing where
+// not applicable.
 struct Request {
-  std::int64_t index = 0, stretch = 0;          // counts from 0 in each stretch of its load
+  std::int64_t index = 0, stretch = 0;  // counts from 0 in each stretch of its load
   std::string node, outcome;
-  std::int64_t sched = 0, uncertainty_ns = 0;   // controller clock
+  std::int64_t sched = 0, uncertainty_ns = 0;  // controller clock
   bool is_ok = false, sent = false;
   double tokens = 0;
-  std::int64_t first = 0, last = 0;             // token times, controller clock; 0 without tokens
+  std::int64_t first = 0, last = 0;  // token times, controller clock; 0 without tokens
   std::optional<double> ttft, service_ttft, tpot, max_gap, longest_wait, e2e, client_delay, lag;
 };
 
 struct ClientSample {
   std::string node;
-  std::int64_t at = 0;   // controller clock
+  std::int64_t at = 0;  // controller clock
   double cpu = 0, steal = 0;
 };
 
 struct TrainingStep {
-  std::int64_t rank = 0, step = 0, begin = 0, end = 0;   // controller clock
+  std::int64_t rank = 0, step = 0, begin = 0, end = 0;  // controller clock
   double step_s = 0, compute_s = 0, comm_s = 0;
   std::int64_t stretch = 0, attempt = 0;
 };
@@ -65,8 +68,9 @@ struct TrainingStep {
 // One rank's part of a checkpoint.
 struct CheckpointPart {
   std::int64_t rank = 0, step = 0, stretch = 0, attempt = 0;
-  std::int64_t begin = 0;                        // controller clock
-  double save_s = 0, stall_s = 0, bytes = 0;     // until its part is on the storage; until training went on
+  std::int64_t begin = 0;  // controller clock
+  double save_s = 0, stall_s = 0,
+         bytes = 0;  // until its part is on the storage; until training went on
   bool good = false;
   std::string detail;
   double bandwidth() const { return save_s > 0 ? bytes / save_s : 0; }
@@ -84,16 +88,17 @@ struct NewAttempt {
 };
 
 struct LoadEvidence {
-  std::vector<Request> requests;       // by sched, node, index
-  std::vector<ClientSample> client;    // by time
-  std::vector<TrainingStep> steps;     // by step, rank, begin
+  std::vector<Request> requests;     // by sched, node, index
+  std::vector<ClientSample> client;  // by time
+  std::vector<TrainingStep> steps;   // by step, rank, begin
   std::vector<CheckpointPart> checkpoints;
   std::vector<Resumption> resumptions;
   std::vector<NewAttempt> attempts;
-  std::int64_t bad_rows = 0;           // rows that contradict themselves or lack what they must have
+  std::int64_t bad_rows = 0;  // rows that contradict themselves or lack what they must have
   std::string first_bad_row;
-  std::string unmapped_node;           // a node without any clock row
-  // By stretch and phase: how many requests the load said it would schedule (ready row, info.arrivals.by_phase).
+  std::string unmapped_node;  // a node without any clock row
+  // By stretch and phase: how many requests the load said it would schedule (ready row,
+  // info.arrivals.by_phase).
   std::map<std::int64_t, std::map<std::string, std::int64_t>> scheduled;
 };
 
@@ -113,30 +118,31 @@ struct FaultState {
 struct RunError {
   std::string what, node, message;
   Code code = Code::kInternal;
-  std::int64_t at = 0;   // 0: unknown
+  std::int64_t at = 0;  // 0: unknown
 };
 
 struct ProcessExit {
   std::string what, node, status;
   std::int64_t at = 0;
-  std::int64_t attempt = 0;   // of a load's rank
+  std::int64_t attempt = 0;  // of a load's rank
 };
 
 struct Evidence {
-  std::int64_t origin = 0;             // begin of the first phase, or of the recording: zero of the report's timeline
-  std::int64_t last_at = 0;            // newest controller time in any row
+  std::int64_t origin =
+      0;  // begin of the first phase, or of the recording: zero of the report's timeline
+  std::int64_t last_at = 0;  // newest controller time in any row
   bool has_begin = false, has_end = false;
   ClockMap clocks;
   std::map<std::string, LoadEvidence> loads;
   std::map<std::string, PhaseWindow> phases;
-  std::map<std::string, std::vector<FaultState>> faults;    // by id, in the order of the recording
-  std::vector<ProcessExit> exits;                           // those that were not expected
-  std::vector<std::pair<std::string, std::int64_t>> lost;   // node, when
-  std::vector<std::string> lost_why;                        // beside `lost`
+  std::map<std::string, std::vector<FaultState>> faults;   // by id, in the order of the recording
+  std::vector<ProcessExit> exits;                          // those that were not expected
+  std::vector<std::pair<std::string, std::int64_t>> lost;  // node, when
+  std::vector<std::string> lost_why;                       // beside `lost`
   std::vector<RunError> errors;
   std::vector<std::string> ready;
   std::vector<std::string> notes;
-  std::string stop_why;                                     // of the stop row
+  std::string stop_why;  // of the stop row
   std::int64_t stop_at = 0;
 
   double seconds(std::int64_t at) const { return static_cast<double>(at - origin) * 1e-9; }
@@ -144,7 +150,7 @@ struct Evidence {
 
 Evidence read_evidence(const Plan& plan, std::span<const Json> rows);
 
-bool is_outcome(const std::string& name);   // one of the classes that reports/recording.h lists
+bool is_outcome(const std::string& name);  // one of the classes that reports/recording.h lists
 std::span<const char* const> outcomes();
 
 }  // namespace mixproof

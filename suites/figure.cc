@@ -19,13 +19,16 @@ bool runs(const PhasePlan& phase, const std::string& load) {
   return std::find(phase.run.begin(), phase.run.end(), load) != phase.run.end();
 }
 
-std::vector<double> samples_of(const JudgeInput& input, const Question& question, std::string_view metric,
-                               const std::string& phase) {
-  if (metric.starts_with("training.checkpoint_")) return checkpoint_samples(input, question.load, phase, metric);
-  if (question.metric->probe == "training") return step_samples(measured_steps(input, question.load, phase), metric);
+std::vector<double> samples_of(const JudgeInput& input, const Question& question,
+                               std::string_view metric, const std::string& phase) {
+  if (metric.starts_with("training.checkpoint_"))
+    return checkpoint_samples(input, question.load, phase, metric);
+  if (question.metric->probe == "training")
+    return step_samples(measured_steps(input, question.load, phase), metric);
   auto requests = measured_requests(input.evidence, question.load, phase);
   if (question.without_dropped)
-    std::erase_if(requests, [](const Request* request) { return request->outcome == "CLIENT_DROPPED"; });
+    std::erase_if(requests,
+                  [](const Request* request) { return request->outcome == "CLIENT_DROPPED"; });
   return request_samples(requests, metric);
 }
 
@@ -40,29 +43,38 @@ Figure quantile_figure(const std::vector<double>& samples, const std::string& qu
     if (!figure.interval) return Figure::lacks("n_too_small", n);
   }
   const double value = *nearest_rank(samples, p);
-  if (std::isinf(value)) figure.infinite = true;
-  else figure.value = value;
+  if (std::isinf(value))
+    figure.infinite = true;
+  else
+    figure.value = value;
   return figure;
 }
 
 // "inference.ttft_ratio" -> "inference.ttft"
-std::string_view without_ratio(std::string_view id) { return id.substr(0, id.size() - std::string_view("_ratio").size()); }
+std::string_view without_ratio(std::string_view id) {
+  return id.substr(0, id.size() - std::string_view("_ratio").size());
+}
 
 Figure ratio_figure(const JudgeInput& input, const Question& question) {
   const std::string_view metric = without_ratio(question.metric->id);
-  const Figure phase = quantile_figure(samples_of(input, question, metric, question.phase), question.quantile);
-  const Figure reference = quantile_figure(samples_of(input, question, metric, question.reference), question.quantile);
+  const Figure phase =
+      quantile_figure(samples_of(input, question, metric, question.phase), question.quantile);
+  const Figure reference =
+      quantile_figure(samples_of(input, question, metric, question.reference), question.quantile);
   if (!phase.missing.empty()) return phase;
   if (!reference.missing.empty())
-    return Figure::lacks(reference.missing == "n_too_small" ? "n_too_small" : "no_reference", phase.n);
+    return Figure::lacks(reference.missing == "n_too_small" ? "n_too_small" : "no_reference",
+                         phase.n);
   if (reference.infinite || !(*reference.value > 0)) return Figure::lacks("no_reference", phase.n);
   if (phase.infinite) return phase;
   Figure figure = Figure::of(*phase.value / *reference.value, phase.n);
-  figure.evidence = {{"value", *phase.value}, {"reference_value", *reference.value}, {"reference_n", reference.n}};
+  figure.evidence = {
+      {"value", *phase.value}, {"reference_value", *reference.value}, {"reference_n", reference.n}};
   return figure;
 }
 
-// Of the faults of the phase, the one with the largest value; one that could not be measured comes before all.
+// Of the faults of the phase, the one with the largest value; one that could not be measured comes
+// before all.
 template <typename FigureOf>
 Figure worst_fault(const JudgeInput& input, const Question& question, FigureOf figure_of) {
   std::optional<Figure> worst;
@@ -113,9 +125,11 @@ Stretch stretch_of(const JudgeInput& input, const std::string& load, const std::
 Figure derive(const JudgeInput& input, const Question& question) {
   switch (question.metric->kind) {
     case MetricKind::kSamples:
-      return quantile_figure(samples_of(input, question, question.metric->id, question.phase), question.quantile);
+      return quantile_figure(samples_of(input, question, question.metric->id, question.phase),
+                             question.quantile);
     case MetricKind::kRatio:
-      return question.metric->probe == "training" ? training_number(input, question) : ratio_figure(input, question);
+      return question.metric->probe == "training" ? training_number(input, question)
+                                                  : ratio_figure(input, question);
     case MetricKind::kNumber:
     case MetricKind::kShare:
       return question.metric->probe == "training" ? training_number(input, question)
@@ -125,8 +139,9 @@ Figure derive(const JudgeInput& input, const Question& question) {
         return time_to_recover(input, question.load, fault, question.clean_requests);
       });
     case MetricKind::kFault:
-      return worst_fault(input, question,
-                         [&](const FaultFacts& fault) { return fault_delay(fault, question.metric->id); });
+      return worst_fault(input, question, [&](const FaultFacts& fault) {
+        return fault_delay(fault, question.metric->id);
+      });
     case MetricKind::kReported:
       break;
   }
@@ -134,10 +149,12 @@ Figure derive(const JudgeInput& input, const Question& question) {
 }
 
 Summary summarise(const JudgeInput& input, const Question& question) {
-  const std::vector<double> samples = samples_of(input, question, question.metric->id, question.phase);
+  const std::vector<double> samples =
+      samples_of(input, question, question.metric->id, question.phase);
   Summary out;
   out.n = std::ssize(samples);
-  out.infinite = std::count_if(samples.begin(), samples.end(), [](double value) { return std::isinf(value); });
+  out.infinite =
+      std::count_if(samples.begin(), samples.end(), [](double value) { return std::isinf(value); });
   out.quantiles = Json::object();
   for (const char* quantile : kQuantiles) {
     Json entry = figure_json(quantile_figure(samples, quantile));
@@ -152,10 +169,13 @@ Json figure_json(const Figure& figure) {
   if (figure.infinite) out["infinite"] = true;
   if (!figure.missing.empty()) out["missing_reason"] = figure.missing;
   if (figure.interval) {
-    out["interval"] = {{"low", number_or_null(figure.interval->low)},
-                       {"high", figure.censored ? Json(nullptr) : number_or_null(figure.interval->high)}};
-    if (figure.censored) out["interval"]["censored"] = true;
-    else if (std::isinf(figure.interval->high)) out["interval"]["infinite"] = true;
+    out["interval"] = {
+        {"low", number_or_null(figure.interval->low)},
+        {"high", figure.censored ? Json(nullptr) : number_or_null(figure.interval->high)}};
+    if (figure.censored)
+      out["interval"]["censored"] = true;
+    else if (std::isinf(figure.interval->high))
+      out["interval"]["infinite"] = true;
   }
   if (figure.evidence.is_object() && !figure.evidence.empty()) out["evidence"] = figure.evidence;
   return out;

@@ -22,12 +22,13 @@ struct JudgeInput {
 // Exactly one of value, infinite and missing is set.
 struct Figure {
   std::optional<double> value;
-  bool infinite = false;               // measured, and beyond every bound: the request was not OK
-  std::string missing;                 // reason code: no_samples, n_too_small, no_reference, no_impact ...
+  bool infinite = false;  // measured, and beyond every bound: the request was not OK
+  std::string missing;    // reason code: no_samples, n_too_small, no_reference, no_impact ...
   std::optional<Interval> interval;
-  bool censored = false;               // the interval has no upper end: it had not happened when the evidence ended
+  bool censored =
+      false;  // the interval has no upper end: it had not happened when the evidence ended
   std::int64_t n = 0;
-  Json evidence = nullptr;             // an object, or null
+  Json evidence = nullptr;  // an object, or null
 
   static Figure lacks(std::string reason, std::int64_t count = 0) {
     Figure figure;
@@ -48,8 +49,8 @@ struct Question {
   const JudgedMetric* metric = nullptr;
   std::string load, phase, reference, quantile;
   int clean_requests = 59;
-  double confidence = 0.95;   // of the bounds beside an attainment
-  bool without_dropped = false;   // as if requests that the client dropped had never been scheduled
+  double confidence = 0.95;      // of the bounds beside an attainment
+  bool without_dropped = false;  // as if requests that the client dropped had never been scheduled
 };
 
 // The phase must have begun. Pure.
@@ -62,15 +63,16 @@ struct Summary {
 };
 Summary summarise(const JudgeInput& input, const Question& question);
 
-// {"value": x | null, "infinite": true?, "missing_reason"?, "interval"?: {"low", "high" | null, "censored"?}, "n"}.
-// JSON has no infinity: it is null beside "infinite": true.
+// {"value": x | null, "infinite": true?, "missing_reason"?, "interval"?: {"low", "high" | null,
+// "censored"?}, "n"}. JSON has no infinity: it is null beside "infinite": true.
 Json figure_json(const Figure& figure);
 
-// The first phase in the plan's order that runs the load and has no fault: what "baseline" means for it. Null if none.
+// The first phase in the plan's order that runs the load and has no fault: what "baseline" means
+// for it. Null if none.
 const PhasePlan* baseline_of(const Plan& plan, const std::string& load);
 
-// From the begin of the first to the end of the last of the consecutive phases around `phase` that run the load without
-// a restart, as far as they have begun. Phases that have not begun end it.
+// From the begin of the first to the end of the last of the consecutive phases around `phase` that
+// run the load without a restart, as far as they have begun. Phases that have not begun end it.
 struct Stretch {
   std::int64_t begin = 0, end = 0;
 };

@@ -19,7 +19,7 @@ constexpr double kLeastRiseS = 0.005, kClientErrors = 5;
 constexpr double kMostGrowth = 100;
 
 struct Ratio {
-  Figure figure;     // of the metric against the reference
+  Figure figure;  // of the metric against the reference
   int blocks = 0, reference_blocks = 0;
 };
 
@@ -28,29 +28,35 @@ struct RatioMaker {
   const Limit& limit;
   const JudgedMetric& metric;
   double block_s;
-  std::vector<double> reference_draws = {};   // made once, for the phase and for the second baseline
+  std::vector<double> reference_draws = {};  // made once, for the phase and for the second baseline
 
   Segment series(const std::string& phase, bool is_reference) const {
     if (metric.probe == "inference")
-      return request_series(input, limit.load, phase, metric.id.substr(0, metric.id.size() - 6));   // less "_ratio"
-    if (is_reference && metric.id == "training.goodput") return step_time_series(input, limit.load, phase);
+      return request_series(input, limit.load, phase,
+                            metric.id.substr(0, metric.id.size() - 6));  // less "_ratio"
+    if (is_reference && metric.id == "training.goodput")
+      return step_time_series(input, limit.load, phase);
     return step_series(input, limit.load, phase);
   }
 
   std::vector<double> draws(const Segment& segment, bool is_reference, const Random& random) const {
     const std::span<const Segment> one(&segment, 1);
     if (metric.probe == "inference")
-      return resampled_quantiles(one, block_s, quantile_of(limit.quantile), kBootstrapDraws, random);
+      return resampled_quantiles(one, block_s, quantile_of(limit.quantile), kBootstrapDraws,
+                                 random);
     if (!is_reference || metric.id != "training.goodput")
       return resampled_rates(one, block_s, kBootstrapDraws, random);
     std::vector<double> out = resampled_quantiles(one, block_s, 0.5, kBootstrapDraws, random);
-    for (double& step_s : out) step_s = 1 / step_s;   // goodput: rate x median step
+    for (double& step_s : out) step_s = 1 / step_s;  // goodput: rate x median step
     return out;
   }
 
   Ratio of(const std::string& phase, const std::string& stream) {
     Ratio out;
-    out.figure = derive(input, {.metric = &metric, .load = limit.load, .phase = phase, .reference = limit.reference,
+    out.figure = derive(input, {.metric = &metric,
+                                .load = limit.load,
+                                .phase = phase,
+                                .reference = limit.reference,
                                 .quantile = limit.quantile});
     const Segment own = series(phase, false), reference = series(limit.reference, true);
     out.blocks = whole_blocks({&own, 1}, block_s);
@@ -62,22 +68,24 @@ struct RatioMaker {
     }
     if (!out.figure.missing.empty()) return out;
     const std::string name = "bootstrap " + limit.check_id() + " ";
-    if (reference_draws.empty()) reference_draws = draws(reference, true, Random(input.plan.seed, name + "reference"));
-    out.figure.interval =
-        ratio_interval(draws(own, false, Random(input.plan.seed, name + stream)), reference_draws, limit.confidence);
+    if (reference_draws.empty())
+      reference_draws = draws(reference, true, Random(input.plan.seed, name + "reference"));
+    out.figure.interval = ratio_interval(draws(own, false, Random(input.plan.seed, name + stream)),
+                                         reference_draws, limit.confidence);
     return out;
   }
 };
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-Json interval_json(const Interval& interval) {   // null: infinity
+Json interval_json(const Interval& interval) {  // null: infinity
   return {{"low", number_or_null(interval.low)}, {"high", number_or_null(interval.high)}};
 }
 
 // The wider of the bound and the noise, in the direction of the bound.
 double margin_of(const Limit& limit, const Ratio* noise) {
-  if (noise == nullptr || !noise->figure.value || !noise->figure.interval) return limit.at_most.value_or(limit.at_least.value_or(1));
+  if (noise == nullptr || !noise->figure.value || !noise->figure.interval)
+    return limit.at_most.value_or(limit.at_least.value_or(1));
   const double ratio = *noise->figure.value;
   const double apart = ratio > 0 ? std::max(ratio, 1 / ratio) : 1;
   return limit.at_most ? std::max(*limit.at_most, apart) : std::min(*limit.at_least, 1 / apart);
@@ -114,14 +122,17 @@ double client_error_p99_s(const JudgeInput& input, const Limit& limit) {
 
 void add_rise(const JudgeInput& input, const Limit& limit, Figure& figure) {
   Json& evidence = figure.evidence;
-  evidence["least_rise_s"] = std::max(kLeastRiseS, kClientErrors * client_error_p99_s(input, limit));
-  if (figure.value) evidence["rise_s"] = number_at(evidence, "value") - number_at(evidence, "reference_value");
+  evidence["least_rise_s"] =
+      std::max(kLeastRiseS, kClientErrors * client_error_p99_s(input, limit));
+  if (figure.value)
+    evidence["rise_s"] = number_at(evidence, "value") - number_at(evidence, "reference_value");
 }
 
-void add_missing_seconds(const JudgeInput& input, const Limit& limit, const RatioMaker& maker, const Ratio& ratio,
-                         Json& evidence) {
+void add_missing_seconds(const JudgeInput& input, const Limit& limit, const RatioMaker& maker,
+                         const Ratio& ratio, Json& evidence) {
   Json& missing = evidence["seconds_missing"] = Json::object();
-  for (const auto& [phase, blocks] : {std::pair{limit.phase, ratio.blocks}, {limit.reference, ratio.reference_blocks}})
+  for (const auto& [phase, blocks] :
+       {std::pair{limit.phase, ratio.blocks}, {limit.reference, ratio.reference_blocks}})
     if (blocks < kLeastBlocks)
       missing[phase] = kLeastBlocks * maker.block_s - input.evidence.phases.at(phase).measure_s();
 }
@@ -160,7 +171,8 @@ Figure interval_figure(const JudgeInput& input, const Limit& limit) {
   if (!figure.missing.empty()) return figure;
   evidence["draws"] = kBootstrapDraws;
   evidence["confidence"] = limit.confidence;
-  evidence["bounds"] = "moving-block bootstrap, percentiles of the ratio, each end one-sided at the confidence";
+  evidence["bounds"] =
+      "moving-block bootstrap, percentiles of the ratio, each end one-sided at the confidence";
   const PhasePlan* second = second_baseline(input.plan, limit);
   if (second == nullptr) {
     evidence["margin"] = margin_of(limit, nullptr);
@@ -179,19 +191,23 @@ IntervalVerdict judge_interval(const Figure& figure, const Limit& limit) {
     return {kInconclusive, "drift"};
   const double margin = number_at(evidence, "margin");
   const Interval& interval = *figure.interval;
-  if (std::isnan(interval.low) || std::isnan(interval.high) || !(margin > 0)) return {kError, "not_finite"};
-  if (limit.at_most ? interval.high <= margin : interval.low >= margin) return {kPass, "within_limit"};
+  if (std::isnan(interval.low) || std::isnan(interval.high) || !(margin > 0))
+    return {kError, "not_finite"};
+  if (limit.at_most ? interval.high <= margin : interval.low >= margin)
+    return {kPass, "within_limit"};
   if (!(limit.at_most ? interval.low > margin : interval.high < margin))
     return {kInconclusive, "interval_straddles_limit"};
   const bool is_latency = member(evidence, "least_rise_s") != nullptr;
-  if (is_latency && !figure.infinite && !(number_at(evidence, "rise_s") > number_at(evidence, "least_rise_s")))
+  if (is_latency && !figure.infinite &&
+      !(number_at(evidence, "rise_s") > number_at(evidence, "least_rise_s")))
     return {kInconclusive, "rise_too_small"};
   return {kFail, "outside_limit"};
 }
 
 double seconds_to_decide(const Figure& figure, double measured_s) {
   if (!figure.value || !figure.interval || !(*figure.value > 0)) return 0;
-  const double value = std::log(*figure.value), margin = std::log(number_at(figure.evidence, "margin"));
+  const double value = std::log(*figure.value),
+               margin = std::log(number_at(figure.evidence, "margin"));
   const double end = std::log(value < margin ? figure.interval->high : figure.interval->low);
   const double growth = std::pow((end - value) / (margin - value), 2);
   if (!std::isfinite(growth) || !(growth > 1) || growth > kMostGrowth) return 0;

@@ -1,4 +1,5 @@
-// Method interval: a ratio to the reference phase against a margin, by a block-bootstrap interval (reports/bootstrap.h).
+// Method interval: a ratio to the reference phase against a margin, by a block-bootstrap interval
+// (reports/bootstrap.h).
 #pragma once
 
 #include <string>
@@ -8,23 +9,27 @@
 
 namespace mixproof {
 
-// Ratios to a reference phase, and training.goodput, whose reference is the first phase that runs the load.
+// Ratios to a reference phase, and training.goodput, whose reference is the first phase that runs
+// the load.
 bool takes_interval(const JudgedMetric& metric);
 
-// A second baseline: another phase without faults that runs the same loads as the reference, the last such; null when
-// the plan has none. Its ratio to the reference is the noise of the site: how far apart equal phases lie.
+// A second baseline: another phase without faults that runs the same loads as the reference, the
+// last such; null when the plan has none. Its ratio to the reference is the noise of the site: how
+// far apart equal phases lie.
 const PhasePlan* second_baseline(const Plan& plan, const Limit& limit);
 
-// The ratio with its interval, and in `evidence` everything that the verdict rests on: block_s, blocks,
-// reference_blocks, margin, a_a (the second baseline against the reference), rise_s and least_rise_s of latencies.
-// `missing` is too_few_blocks when a phase holds fewer than 20, with seconds_missing in the evidence. Both phases have
-// begun.
+// The ratio with its interval, and in `evidence` everything that the verdict rests on: block_s,
+// blocks, reference_blocks, margin, a_a (the second baseline against the reference), rise_s and
+// least_rise_s of latencies. `missing` is too_few_blocks when a phase holds fewer than 20, with
+// seconds_missing in the evidence. Both phases have begun.
 Figure interval_figure(const JudgeInput& input, const Limit& limit);
 
 // In this order:
-// - drift: the interval of the second baseline's ratio lies wholly beyond the bound, or beyond its inverse;
+// - drift: the interval of the second baseline's ratio lies wholly beyond the bound, or beyond its
+// inverse;
 // - pass: the interval lies within the margin, which is the bound or, if that is wider, the noise;
-// - fail: it lies wholly beyond the margin, and a latency has risen by more than max(5 ms, 5 x the client's own p99);
+// - fail: it lies wholly beyond the margin, and a latency has risen by more than max(5 ms, 5 x the
+// client's own p99);
 // - else inconclusive: rise_too_small or interval_straddles_limit.
 struct IntervalVerdict {
   VerdictStatus status = VerdictStatus::kInconclusive;
@@ -32,8 +37,8 @@ struct IntervalVerdict {
 };
 IntervalVerdict judge_interval(const Figure& figure, const Limit& limit);
 
-// Seconds that the phase must grow by until the interval leaves the margin, were the ratio to stay: the width goes with
-// the root of the time. 0 when that cannot be said.
+// Seconds that the phase must grow by until the interval leaves the margin, were the ratio to stay:
+// the width goes with the root of the time. 0 when that cannot be said.
 double seconds_to_decide(const Figure& figure, double measured_s);
 
 }  // namespace mixproof

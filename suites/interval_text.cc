@@ -26,10 +26,11 @@ Advice more_blocks(const Figure& figure) {
 }
 
 Advice longer_phases(const JudgeInput& input, const Limit& limit, const Figure& figure) {
-  const double seconds = seconds_to_decide(figure, input.evidence.phases.at(limit.phase).measure_s());
+  const double seconds =
+      seconds_to_decide(figure, input.evidence.phases.at(limit.phase).measure_s());
   if (!(seconds > 0)) return {"needs longer phases: they narrow the interval", Json::object()};
-  return {format("needs about %.0f s more in %s, and in proportion in %s", std::ceil(seconds), limit.phase.c_str(),
-                 limit.reference.c_str()),
+  return {format("needs about %.0f s more in %s, and in proportion in %s", std::ceil(seconds),
+                 limit.phase.c_str(), limit.reference.c_str()),
           {{"seconds", seconds}}};
 }
 
@@ -37,25 +38,31 @@ Advice longer_phases(const JudgeInput& input, const Limit& limit, const Figure& 
 
 std::string interval_text(const Limit& limit, const Figure& figure) {
   const double margin = number_at(figure.evidence, "margin");
-  const std::string out = (figure.infinite ? "infinite" : number_text(*figure.value)) + " (between " +
-                          number_text(figure.interval->low) + " and " + number_text(figure.interval->high) +
+  const std::string out = (figure.infinite ? "infinite" : number_text(*figure.value)) +
+                          " (between " + number_text(figure.interval->low) + " and " +
+                          number_text(figure.interval->high) +
                           format(", n %lld, %lld blocks)", static_cast<long long>(figure.n),
                                  static_cast<long long>(integer_at(figure.evidence, "blocks")));
   const Json* noise = member(figure.evidence, "a_a");
   if (noise == nullptr) return out;
-  const std::string apart = text_at(*noise, "phase") + " against " + limit.reference + ": " +
-                            (flag_at(*noise, "infinite") ? "infinite" : number_text(number_at(*noise, "ratio")));
+  const std::string apart =
+      text_at(*noise, "phase") + " against " + limit.reference + ": " +
+      (flag_at(*noise, "infinite") ? "infinite" : number_text(number_at(*noise, "ratio")));
   if (flag_at(*noise, "drift")) return out + ", but two equal phases lie apart, " + apart;
   if (margin == limit.at_most.value_or(limit.at_least.value_or(margin))) return out;
-  return out + ", margin " + number_text(margin) + " because two equal phases lie that far apart, " + apart;
+  return out + ", margin " + number_text(margin) +
+         " because two equal phases lie that far apart, " + apart;
 }
 
-Advice interval_advice(const JudgeInput& input, const Limit& limit, const Figure& figure, const std::string& reason) {
+Advice interval_advice(const JudgeInput& input, const Limit& limit, const Figure& figure,
+                       const std::string& reason) {
   if (reason == "too_few_blocks") return more_blocks(figure);
   if (reason == "interval_straddles_limit") return longer_phases(input, limit, figure);
-  if (reason == "drift") return {"needs a machine on which two equal phases agree within the bound", Json::object()};
+  if (reason == "drift")
+    return {"needs a machine on which two equal phases agree within the bound", Json::object()};
   if (reason == "rise_too_small")
-    return {format("needs a rise above %.1f ms to fail", number_at(figure.evidence, "least_rise_s") * 1e3),
+    return {format("needs a rise above %.1f ms to fail",
+                   number_at(figure.evidence, "least_rise_s") * 1e3),
             Json::object()};
   return {};
 }

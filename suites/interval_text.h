@@ -15,6 +15,7 @@ struct Advice {
   std::string text;
   Json numbers = nullptr;
 };
-Advice interval_advice(const JudgeInput& input, const Limit& limit, const Figure& figure, const std::string& reason);
+Advice interval_advice(const JudgeInput& input, const Limit& limit, const Figure& figure,
+                       const std::string& reason);
 
 }  // namespace mixproof

@@ -31,7 +31,8 @@ Json phase_timeline(const JudgeInput& input, const PhasePlan& phase) {
     out["end_s"] = input.evidence.seconds(window.end);
     out["complete"] = window.complete;
     for (const std::string& load : phase.run)
-      if (const std::string trouble = measurement_trouble(input, load, window.settled, window.end); !trouble.empty())
+      if (const std::string trouble = measurement_trouble(input, load, window.settled, window.end);
+          !trouble.empty())
         problems.push_back({{"reason", "measurement_invalid"}, {"detail", load + ": " + trouble}});
   }
   out["problems"] = std::move(problems);
@@ -42,13 +43,19 @@ Json phase_timeline(const JudgeInput& input, const PhasePlan& phase) {
 void add_survival(const Evidence& evidence, Json& events) {
   for (const auto& [name, load] : evidence.loads) {
     for (const NewAttempt& one : load.attempts)
-      events.push_back({{"kind", "resume"}, {"at_s", evidence.seconds(one.at)}, {"what", name},
-                        {"detail", format("attempt %lld: ", static_cast<long long>(one.attempt)) + one.why}});
+      events.push_back(
+          {{"kind", "resume"},
+           {"at_s", evidence.seconds(one.at)},
+           {"what", name},
+           {"detail", format("attempt %lld: ", static_cast<long long>(one.attempt)) + one.why}});
     for (const CheckpointPart& part : load.checkpoints)
       if (!part.good)
-        events.push_back({{"kind", "checkpoint"}, {"at_s", evidence.seconds(part.begin)},
-                          {"what", name + "[" + std::to_string(part.rank) + "]"},
-                          {"detail", format("at step %lld not saved: ", static_cast<long long>(part.step)) + part.detail}});
+        events.push_back(
+            {{"kind", "checkpoint"},
+             {"at_s", evidence.seconds(part.begin)},
+             {"what", name + "[" + std::to_string(part.rank) + "]"},
+             {"detail", format("at step %lld not saved: ", static_cast<long long>(part.step)) +
+                            part.detail}});
   }
 }
 
@@ -56,21 +63,33 @@ Json events_of(const Evidence& evidence) {
   Json events = Json::array();
   for (const auto& [id, states] : evidence.faults)
     for (const FaultState& state : states)
-      events.push_back({{"kind", "fault"}, {"at_s", evidence.seconds(state.at)}, {"what", id}, {"state", state.state},
-                        {"uncertainty_s", ns_to_s(state.uncertainty_ns)}, {"detail", state.detail},
+      events.push_back({{"kind", "fault"},
+                        {"at_s", evidence.seconds(state.at)},
+                        {"what", id},
+                        {"state", state.state},
+                        {"uncertainty_s", ns_to_s(state.uncertainty_ns)},
+                        {"detail", state.detail},
                         {"evidence", state.evidence}});
   for (std::size_t i = 0; i < evidence.lost.size(); ++i)
-    events.push_back({{"kind", "lost"}, {"at_s", evidence.seconds(evidence.lost[i].second)},
-                      {"what", evidence.lost[i].first}, {"detail", evidence.lost_why[i]}});
+    events.push_back({{"kind", "lost"},
+                      {"at_s", evidence.seconds(evidence.lost[i].second)},
+                      {"what", evidence.lost[i].first},
+                      {"detail", evidence.lost_why[i]}});
   for (const ProcessExit& exit : evidence.exits)
-    events.push_back({{"kind", "exit"}, {"at_s", evidence.seconds(exit.at)}, {"what", exit.what},
+    events.push_back({{"kind", "exit"},
+                      {"at_s", evidence.seconds(exit.at)},
+                      {"what", exit.what},
                       {"detail", "on " + exit.node + ": " + exit.status}});
   for (const RunError& error : evidence.errors)
-    events.push_back({{"kind", "error"}, {"at_s", error.at == 0 ? Json(nullptr) : Json(evidence.seconds(error.at))},
-                      {"what", error.what}, {"detail", std::string(code_name(error.code)) + ": " + error.message}});
+    events.push_back({{"kind", "error"},
+                      {"at_s", error.at == 0 ? Json(nullptr) : Json(evidence.seconds(error.at))},
+                      {"what", error.what},
+                      {"detail", std::string(code_name(error.code)) + ": " + error.message}});
   add_survival(evidence, events);
   if (!evidence.stop_why.empty())
-    events.push_back({{"kind", "stop"}, {"at_s", evidence.seconds(evidence.stop_at)}, {"what", "run"},
+    events.push_back({{"kind", "stop"},
+                      {"at_s", evidence.seconds(evidence.stop_at)},
+                      {"what", "run"},
                       {"detail", evidence.stop_why}});
   std::stable_sort(events.begin(), events.end(), [](const Json& a, const Json& b) {
     return number_at(a, "at_s") < number_at(b, "at_s");
@@ -81,13 +100,16 @@ Json events_of(const Evidence& evidence) {
 Json timeline_of(const JudgeInput& input) {
   Json phases = Json::array();
   for (const PhasePlan& phase : input.plan.phases) phases.push_back(phase_timeline(input, phase));
-  return {{"phases", phases}, {"events", events_of(input.evidence)}, {"notes", input.evidence.notes}};
+  return {
+      {"phases", phases}, {"events", events_of(input.evidence)}, {"notes", input.evidence.notes}};
 }
 
 Json fault_safety(const FaultFacts& fault) {
-  Json out = {{"id", fault.plan->id},        {"fault", fault.plan->fault}, {"target", fault.plan->target},
-              {"state", fault.state},        {"injected", fault.injected}, {"effective", fault.not_effective.empty()},
-              {"touched", fault.touched},    {"clean", fault.clean},       {"unsafe", fault.unsafe()}};
+  Json out = {{"id", fault.plan->id},         {"fault", fault.plan->fault},
+              {"target", fault.plan->target}, {"state", fault.state},
+              {"injected", fault.injected},   {"effective", fault.not_effective.empty()},
+              {"touched", fault.touched},     {"clean", fault.clean},
+              {"unsafe", fault.unsafe()}};
   if (!fault.not_effective.empty()) out["not_effective"] = fault.not_effective;
   return out;
 }
@@ -107,17 +129,22 @@ Safety safety_of(const JudgeInput& input) {
     injected += fault.injected ? 1 : 0;
     effective += fault.injected && fault.not_effective.empty() ? 1 : 0;
     clean += fault.clean && !fault.dirty ? 1 : 0;
-    if (fault.unsafe()) leftovers.push_back(fault.plan->id + " (" + fault.plan->fault + " on " + fault.plan->target + ")");
+    if (fault.unsafe())
+      leftovers.push_back(fault.plan->id + " (" + fault.plan->fault + " on " + fault.plan->target +
+                          ")");
   }
-  // A fault that the recording names and the plan does not: nobody knows what it was, so it has to be clean too.
+  // A fault that the recording names and the plan does not: nobody knows what it was, so it has to
+  // be clean too.
   for (const auto& [id, states] : input.evidence.faults) {
-    const bool planned = std::any_of(all.begin(), all.end(), [&](const FaultFacts& f) { return f.plan->id == id; });
-    if (!planned && !states.empty() && states.back().state != "clean" && states.back().state != "planned")
+    const bool planned =
+        std::any_of(all.begin(), all.end(), [&](const FaultFacts& f) { return f.plan->id == id; });
+    if (!planned && !states.empty() && states.back().state != "clean" &&
+        states.back().state != "planned")
       leftovers.push_back(id + " (not in the plan)");
   }
   out.unsafe = !leftovers.empty();
-  out.json = {{"faults", faults}, {"injected", injected}, {"effective", effective}, {"clean", clean},
-              {"leftovers", leftovers}, {"safe", !out.unsafe}};
+  out.json = {{"faults", faults}, {"injected", injected},   {"effective", effective},
+              {"clean", clean},   {"leftovers", leftovers}, {"safe", !out.unsafe}};
   return out;
 }
 
@@ -134,7 +161,8 @@ bool accounted_for(const Plan& plan, const RunError& error) {
   const std::string base = error.what.substr(0, error.what.find('['));
   if (plan.service(base) != nullptr) return true;
   if (plan.load(base) != nullptr)
-    return std::any_of(plan.limits.begin(), plan.limits.end(), [&](const Limit& l) { return l.load == base; });
+    return std::any_of(plan.limits.begin(), plan.limits.end(),
+                       [&](const Limit& l) { return l.load == base; });
   return std::any_of(plan.phases.begin(), plan.phases.end(), [&](const PhasePlan& phase) {
     return std::any_of(phase.faults.begin(), phase.faults.end(),
                        [&](const FaultPlanEntry& fault) { return fault.id == error.what; });
@@ -154,7 +182,8 @@ RunOutcome outcome_of(const JudgeInput& input, const std::vector<Check>& checks,
   return out;
 }
 
-Json verdict_json(const JudgeInput& input, const RunOutcome& outcome, const std::vector<Check>& checks) {
+Json verdict_json(const JudgeInput& input, const RunOutcome& outcome,
+                  const std::vector<Check>& checks) {
   const Verdict verdict = decide(outcome);
   Json counts = Json::object();
   for (const std::string& name : check_status_names()) counts[name] = 0;
@@ -162,8 +191,12 @@ Json verdict_json(const JudgeInput& input, const RunOutcome& outcome, const std:
     Json& count = counts[std::string(status_name(check.status))];
     count = count.get<int>() + 1;
   }
-  Json out = {{"status", status_name(verdict.status)}, {"exit_code", verdict.exit_code}, {"counts", counts},
-              {"deciding", verdict.deciding},          {"decided", verdict.decided},     {"judged", verdict.judged}};
+  Json out = {{"status", status_name(verdict.status)},
+              {"exit_code", verdict.exit_code},
+              {"counts", counts},
+              {"deciding", verdict.deciding},
+              {"decided", verdict.decided},
+              {"judged", verdict.judged}};
   Json reasons = Json::array();
   if (!input.evidence.has_end) reasons.push_back("the recording has no end: the run was cut");
   if (outcome.unsafe) reasons.push_back("a fault is not proved clean");

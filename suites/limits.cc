@@ -40,7 +40,8 @@ constexpr ReasonRow kReasons[] = {
     {"no_deadline", "a request without answer has no deadline"},
     {"no_fault", "the phase has no fault"},
     {"no_loss", "no rank was lost in the phase"},
-    {"not_resumed", "training had not begun again after the loss of a rank when the evidence ended"},
+    {"not_resumed",
+     "training had not begun again after the loss of a rank when the evidence ended"},
     {"loss_not_seen", "no process of the load was seen to end: the time of the loss is not known"},
     {"not_injected", "the fault was never injected"},
     {"not_clean", "the revert of the fault was not proved"},
@@ -49,9 +50,12 @@ constexpr ReasonRow kReasons[] = {
     {"measurement_invalid", "the figures may be the load generator's or the clock's own doing"},
     {"n_too_small", "too few samples for a 95 % interval of that quantile"},
     {"too_few_blocks", "a phase holds fewer than 20 blocks: how much they differ is not known"},
-    {"no_noise", "the second baseline, which shows how far apart equal phases lie, was not measured"},
-    {"drift", "two phases that should be equal are not: what lies between them cannot be compared either"},
-    {"rise_too_small", "beyond the margin, but the rise is too small to be told from the client's own error"},
+    {"no_noise",
+     "the second baseline, which shows how far apart equal phases lie, was not measured"},
+    {"drift",
+     "two phases that should be equal are not: what lies between them cannot be compared either"},
+    {"rise_too_small",
+     "beyond the margin, but the rise is too small to be told from the client's own error"},
     {"needs_more_samples", "the confidence bounds lie on both sides of the limit"},
     {"not_recovered", "recovery had not been shown when the evidence ended, within the limit"},
     {"interval_straddles_limit", "the interval lies on both sides of the limit"},
@@ -80,7 +84,8 @@ Judged compare_interval(const Interval& interval, bool censored, const Limit& li
   if (surely_over || surely_under) return {kFail, "outside_limit"};
   const bool maybe_over = limit.at_most && !(high <= *limit.at_most);
   const bool maybe_under = limit.at_least && !(interval.low >= *limit.at_least);
-  if (maybe_over || maybe_under) return {kInconclusive, censored ? "not_recovered" : "interval_straddles_limit"};
+  if (maybe_over || maybe_under)
+    return {kInconclusive, censored ? "not_recovered" : "interval_straddles_limit"};
   return {kPass, "within_limit"};
 }
 
@@ -92,15 +97,18 @@ Judged compare_binomial(const Figure& figure, const Limit& limit) {
 }
 
 Judged compare(const Figure& figure, const Limit& limit, MetricKind kind) {
-  if (figure.missing == "n_too_small" || figure.missing == "too_few_blocks") return {kInconclusive, figure.missing};
+  if (figure.missing == "n_too_small" || figure.missing == "too_few_blocks")
+    return {kInconclusive, figure.missing};
   if (!figure.missing.empty()) return {kError, figure.missing};
   if (limit.method == "interval") {
     const IntervalVerdict verdict = judge_interval(figure, limit);
     return {verdict.status, verdict.reason};
   }
-  if (figure.infinite) return limit.at_most ? Judged{kFail, "outside_limit"} : compare_value(HUGE_VAL, limit);
+  if (figure.infinite)
+    return limit.at_most ? Judged{kFail, "outside_limit"} : compare_value(HUGE_VAL, limit);
   if (limit.method == "binomial") return compare_binomial(figure, limit);
-  if (kind == MetricKind::kInterval) return compare_interval(*figure.interval, figure.censored, limit);
+  if (kind == MetricKind::kInterval)
+    return compare_interval(*figure.interval, figure.censored, limit);
   return compare_value(*figure.value, limit);
 }
 
@@ -116,22 +124,26 @@ std::string with_unit(double value, std::string_view unit) {
 }
 
 std::string figure_text(const Limit& limit, const Figure& figure) {
-  if (limit.method == "interval" && figure.interval) return noun_of(limit) + " " + interval_text(limit, figure);
+  if (limit.method == "interval" && figure.interval)
+    return noun_of(limit) + " " + interval_text(limit, figure);
   const std::string_view unit = judged_metric(limit.metric)->unit;
   const auto n = static_cast<long long>(figure.n);
   const std::string noun = noun_of(limit);
   if (!figure.missing.empty()) return noun + format(" has no value (n %lld)", n);
-  if (figure.infinite) return noun + format(" is infinite: a request got no complete answer (n %lld)", n);
+  if (figure.infinite)
+    return noun + format(" is infinite: a request got no complete answer (n %lld)", n);
   if (figure.evidence.is_object() && figure.evidence.contains("good"))
     return noun + " " + number_text(*figure.value) +
-           format(" (%lld of %lld good)", static_cast<long long>(integer_at(figure.evidence, "good")), n);
+           format(" (%lld of %lld good)",
+                  static_cast<long long>(integer_at(figure.evidence, "good")), n);
   if (figure.censored)
     return noun + " more than " + with_unit(figure.interval->low, unit) +
-           format(" (%lld clean requests seen of %lld)", static_cast<long long>(integer_at(figure.evidence, "clean_seen")),
+           format(" (%lld clean requests seen of %lld)",
+                  static_cast<long long>(integer_at(figure.evidence, "clean_seen")),
                   static_cast<long long>(integer_at(figure.evidence, "clean_requests")));
   if (limit.metric == "inference.time_to_recover")
-    return noun + " " + with_unit(*figure.value, unit) + " (between " + number_text(figure.interval->low) + " and " +
-           number_text(figure.interval->high) + ")";
+    return noun + " " + with_unit(*figure.value, unit) + " (between " +
+           number_text(figure.interval->low) + " and " + number_text(figure.interval->high) + ")";
   return noun + " " + with_unit(*figure.value, unit) + (figure.n > 1 ? format(" (n %lld)", n) : "");
 }
 
@@ -151,15 +163,19 @@ void set_resolve(const JudgeInput& input, Check& check) {
   }
   std::int64_t missing = 0;
   if (check.reason == "needs_more_samples")
-    missing = clean_trials_needed(integer_at(figure.evidence, "good"), figure.n, *limit.at_least, limit.confidence);
+    missing = clean_trials_needed(integer_at(figure.evidence, "good"), figure.n, *limit.at_least,
+                                  limit.confidence);
   if (check.reason == "not_recovered")
-    missing = integer_at(figure.evidence, "clean_requests") - integer_at(figure.evidence, "clean_seen");
+    missing =
+        integer_at(figure.evidence, "clean_requests") - integer_at(figure.evidence, "clean_seen");
   if (check.reason == "n_too_small")
     missing = least_samples(quantile_of(limit.quantile)) - figure.n;
   if (missing > 0) {
-    const double rate = judged_metric(limit.metric)->probe == "inference" ? offered_rate(input, limit) : 0;
+    const double rate =
+        judged_metric(limit.metric)->probe == "inference" ? offered_rate(input, limit) : 0;
     const bool clean = check.reason != "n_too_small";
-    check.resolve = format("needs %lld more %s", static_cast<long long>(missing), clean ? "clean requests" : "samples");
+    check.resolve = format("needs %lld more %s", static_cast<long long>(missing),
+                           clean ? "clean requests" : "samples");
     check.resolve_numbers = {{clean ? "clean_requests" : "samples", missing}};
     if (rate > 0) {
       const double seconds = static_cast<double>(missing) / rate;
@@ -170,7 +186,8 @@ void set_resolve(const JudgeInput& input, Check& check) {
   if (check.reason == "interval_straddles_limit" && limit.method != "interval")
     check.resolve = "needs a higher request rate: it narrows the interval";
   if (check.reason == "measurement_invalid") check.resolve = "needs a run without that disturbance";
-  if (check.reason == "not_effective") check.resolve = "needs a run in which the fault takes hold for its whole time";
+  if (check.reason == "not_effective")
+    check.resolve = "needs a run in which the fault takes hold for its whole time";
 }
 
 // The times that the figure rests on.
@@ -184,16 +201,22 @@ std::pair<std::int64_t, std::int64_t> evidence_range(const JudgeInput& input, co
 }
 
 Question question_of(const Limit& limit) {
-  return {.metric = judged_metric(limit.metric), .load = limit.load, .phase = limit.phase, .reference = limit.reference,
-          .quantile = limit.quantile, .clean_requests = limit.clean_requests,
+  return {.metric = judged_metric(limit.metric),
+          .load = limit.load,
+          .phase = limit.phase,
+          .reference = limit.reference,
+          .quantile = limit.quantile,
+          .clean_requests = limit.clean_requests,
           .confidence = limit.method == "binomial" ? limit.confidence : 0.95};
 }
 
-bool fails_beyond_client_error(const JudgeInput& input, const Limit& limit, const Check& check, double client_error) {
+bool fails_beyond_client_error(const JudgeInput& input, const Limit& limit, const Check& check,
+                               double client_error) {
   const JudgedMetric& metric = *judged_metric(limit.metric);
-  if (check.status != kFail || limit.method != "direct" || !limit.at_most || metric.unit != "s") return false;
+  if (check.status != kFail || limit.method != "direct" || !limit.at_most || metric.unit != "s")
+    return false;
   Figure figure = check.figure;
-  if (figure.infinite) {   // what the client dropped proves nothing about the server
+  if (figure.infinite) {  // what the client dropped proves nothing about the server
     Question question = question_of(limit);
     question.without_dropped = true;
     figure = derive(input, question);
@@ -236,8 +259,9 @@ void apply_trust(const JudgeInput& input, Check& check) {
     trouble = format("the load generator itself may have added %.1f ms", client_error * 1e3);
   if (trouble.empty()) return;
   if (fails_beyond_client_error(input, limit, check, client_error)) {
-    check.detail += format("; fails although %s: the excess is more than 10 x the %.1f ms that it may have added",
-                           trouble.c_str(), client_error * 1e3);
+    check.detail += format(
+        "; fails although %s: the excess is more than 10 x the %.1f ms that it may have added",
+        trouble.c_str(), client_error * 1e3);
     return;
   }
   check.status = kInconclusive;
@@ -253,7 +277,8 @@ bool not_measured(const JudgeInput& input, Check& check) {
     if (problems.empty()) continue;
     const Problem& first = problems.front();
     const bool own = !first.load.empty() && first.load == check.limit.load;
-    check.status = own ? check_status(first.code) : kError;   // wrong data fails the load that made it, no other
+    check.status = own ? check_status(first.code)
+                       : kError;  // wrong data fails the load that made it, no other
     check.reason = first.reason;
     check.detail = first.detail;
     return true;
@@ -280,10 +305,13 @@ std::string number_text(double value) { return format("%.3g", value); }
 std::string bound_text(const Limit& limit) {
   const std::string_view unit = judged_metric(limit.metric)->unit;
   if (limit.method == "binomial")
-    return "needs " + number_text(*limit.at_least) + format(" at %g %% confidence", limit.confidence * 100);
+    return "needs " + number_text(*limit.at_least) +
+           format(" at %g %% confidence", limit.confidence * 100);
   std::string out;
   if (limit.at_most) out = "limit " + with_unit(*limit.at_most, unit);
-  if (limit.at_least) out += (out.empty() ? "" : ", ") + std::string("needs at least ") + with_unit(*limit.at_least, unit);
+  if (limit.at_least)
+    out += (out.empty() ? "" : ", ") + std::string("needs at least ") +
+           with_unit(*limit.at_least, unit);
   if (limit.method == "interval") out += format(" at %g %% confidence", limit.confidence * 100);
   return out;
 }
@@ -310,7 +338,8 @@ Check judge_limit(const JudgeInput& input, const Limit& limit) {
     return check;
   }
   if (not_measured(input, check)) return check;
-  check.figure = limit.method == "interval" ? interval_figure(input, limit) : derive(input, question_of(limit));
+  check.figure = limit.method == "interval" ? interval_figure(input, limit)
+                                            : derive(input, question_of(limit));
   const Judged judged = compare(check.figure, limit, judged_metric(limit.metric)->kind);
   check.status = judged.status;
   check.reason = judged.reason;
@@ -328,19 +357,21 @@ Json check_json(const Check& check) {
   Json bounds = {{"unit", judged_metric(limit.metric)->unit}};
   if (limit.at_most) bounds["at_most"] = *limit.at_most;
   if (limit.at_least) bounds["at_least"] = *limit.at_least;
-  Json out = {{"id", limit.check_id()},   {"required", limit.required},
-              {"metric", limit.metric},   {"phase", limit.phase},
-              {"method", limit.method},   {"rule", rule_text(limit)},
-              {"limit", bounds},          {"why", limit.why},
-              {"status", status_name(check.status)}, {"reason", check.reason},
-              {"detail", check.detail}};
-  for (const auto& [key, value] : {std::pair{"load", &limit.load}, {"reference", &limit.reference},
-                                   {"owner", &limit.owner}, {"quantile", &limit.quantile},
+  Json out = {
+      {"id", limit.check_id()}, {"required", limit.required}, {"metric", limit.metric},
+      {"phase", limit.phase},   {"method", limit.method},     {"rule", rule_text(limit)},
+      {"limit", bounds},        {"why", limit.why},           {"status", status_name(check.status)},
+      {"reason", check.reason}, {"detail", check.detail}};
+  for (const auto& [key, value] : {std::pair{"load", &limit.load},
+                                   {"reference", &limit.reference},
+                                   {"owner", &limit.owner},
+                                   {"quantile", &limit.quantile},
                                    {"dependence", &limit.dependence}})
     if (!value->empty()) out[key] = *value;
   if (limit.method != "direct") out["confidence"] = limit.confidence;
   if (check.reason != "skipped_by_suite") out["observed"] = figure_json(check.figure);
-  if (!check.resolve.empty()) out["resolve"] = {{"text", check.resolve}, {"numbers", check.resolve_numbers}};
+  if (!check.resolve.empty())
+    out["resolve"] = {{"text", check.resolve}, {"numbers", check.resolve_numbers}};
   return out;
 }
 

@@ -26,14 +26,18 @@ class RowWriter {
     for (const FaultFacts& fault : faults_of_phase(input_, phase.name))
       for (const JudgedMetric& metric : judged_metrics())
         if (metric.kind == MetricKind::kFault)
-          add(metric, {{"phase", phase.name}, {"fault", fault.plan->id}}, fault_delay(fault, metric.id));
+          add(metric, {{"phase", phase.name}, {"fault", fault.plan->id}},
+              fault_delay(fault, metric.id));
   }
 
   Json take() { return std::move(rows_); }
 
  private:
   Json row(const JudgedMetric& metric, const Json& labels) const {
-    Json out = {{"id", metric.id}, {"labels", labels}, {"unit", metric.unit}, {"better", metric.better},
+    Json out = {{"id", metric.id},
+                {"labels", labels},
+                {"unit", metric.unit},
+                {"better", metric.better},
                 {"replicate_unit", "run"}};
     if (metric.probe == "inference")
       out["latency_basis"] = metric.id == "inference.service_ttft" ? "sent" : "scheduled";
@@ -47,7 +51,9 @@ class RowWriter {
   }
 
   void load_metric(const JudgedMetric& metric, const PhasePlan& phase, const std::string& load) {
-    const Json labels = {{"load", load}, {"phase", phase.name}, {"backend", backend_of(input_.plan, *input_.plan.load(load), observed_)}};
+    const Json labels = {{"load", load},
+                         {"phase", phase.name},
+                         {"backend", backend_of(input_.plan, *input_.plan.load(load), observed_)}};
     const bool has_slo = input_.plan.load(load)->slo.has_value();
     if (metric.needs_slo && !has_slo) return;
     if (!not_applicable(metric, *input_.plan.load(load)).empty()) return;
@@ -81,11 +87,13 @@ class RowWriter {
 
   // Against the first phase without a fault that runs the load, and against those that limits name.
   void ratio(Question question, const Json& labels) {
-    std::set<std::pair<std::string, std::string>> asked;   // reference, quantile
+    std::set<std::pair<std::string, std::string>> asked;  // reference, quantile
     const PhasePlan* baseline = baseline_of(input_.plan, question.load);
-    if (baseline != nullptr) asked.emplace(baseline->name, needs_quantile(*question.metric) ? "p50" : "");
+    if (baseline != nullptr)
+      asked.emplace(baseline->name, needs_quantile(*question.metric) ? "p50" : "");
     for (const Limit& limit : input_.plan.limits)
-      if (limit.metric == question.metric->id && limit.load == question.load && limit.phase == question.phase)
+      if (limit.metric == question.metric->id && limit.load == question.load &&
+          limit.phase == question.phase)
         asked.emplace(limit.reference, limit.quantile);
     for (const auto& [reference, quantile] : asked) {
       if (reference == question.phase) continue;
@@ -98,7 +106,8 @@ class RowWriter {
     }
   }
 
-  void outcomes_row(const JudgedMetric& metric, const PhasePlan& phase, const std::string& load, const Json& labels) {
+  void outcomes_row(const JudgedMetric& metric, const PhasePlan& phase, const std::string& load,
+                    const Json& labels) {
     const auto requests = measured_requests(input_.evidence, load, phase.name);
     Json out = row(metric, labels);
     out["n"] = requests.size();
@@ -139,7 +148,8 @@ Json metric_rows(const JudgeInput& input, const Json& observed) {
   RowWriter writer(input, observed);
   for (const PhasePlan& phase : input.plan.phases) {
     const auto window = input.evidence.phases.find(phase.name);
-    if (window != input.evidence.phases.end() && window->second.begun && window->second.measure_s() > 0)
+    if (window != input.evidence.phases.end() && window->second.begun &&
+        window->second.measure_s() > 0)
       writer.phase(phase);
   }
   return writer.take();

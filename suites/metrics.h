@@ -1,4 +1,5 @@
-// The metrics that the judge derives, and what a limit on each must say. Ids, units and directions are stable.
+// The metrics that the judge derives, and what a limit on each must say. Ids, units and directions
+// are stable.
 #pragma once
 
 #include <span>
@@ -9,27 +10,28 @@
 namespace mixproof {
 
 enum class MetricKind {
-  kSamples,    // one value a request or step: a limit names a quantile
-  kNumber,     // one value a phase
-  kShare,      // good of scheduled: the only one that method binomial judges
-  kRatio,      // of the phase to its `reference` phase; those of samples name a quantile
-  kInterval,   // known to lie between two times
-  kFault,      // one value a fault; a limit bounds the worst of the phase
-  kReported,   // in the report; takes no limit
+  kSamples,   // one value a request or step: a limit names a quantile
+  kNumber,    // one value a phase
+  kShare,     // good of scheduled: the only one that method binomial judges
+  kRatio,     // of the phase to its `reference` phase; those of samples name a quantile
+  kInterval,  // known to lie between two times
+  kFault,     // one value a fault; a limit bounds the worst of the phase
+  kReported,  // in the report; takes no limit
 };
 
 struct JudgedMetric {
-  std::string_view id, unit, better, help;   // better: lower, higher, none
-  std::string_view probe;                    // the load that it is taken from; empty for faults
+  std::string_view id, unit, better, help;  // better: lower, higher, none
+  std::string_view probe;                   // the load that it is taken from; empty for faults
   MetricKind kind;
   bool needs_slo = false;
 };
 
 std::span<const JudgedMetric> judged_metrics();
-const JudgedMetric* judged_metric(std::string_view id);   // null when the judge derives no such thing
-std::vector<std::string> limitable_metrics();             // ids that a limit may name
+const JudgedMetric* judged_metric(
+    std::string_view id);                      // null when the judge derives no such thing
+std::vector<std::string> limitable_metrics();  // ids that a limit may name
 
-bool needs_quantile(const JudgedMetric& metric);          // longest_wait has one by default: max
+bool needs_quantile(const JudgedMetric& metric);  // longest_wait has one by default: max
 bool needs_reference(const JudgedMetric& metric);
 
 // 0.5 of "p50", 0.999 of "p99.9", 1 of "max".

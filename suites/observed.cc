@@ -51,7 +51,8 @@ Json observed(const Plan& plan, std::span<const Json> rows) {
   // Workers become ready in any order; the report must not depend on it.
   for (Json& list : loads)
     std::sort(list.begin(), list.end(), [](const Json& a, const Json& b) {
-      return std::pair(integer_at(a, "stretch"), integer_at(a, "rank")) < std::pair(integer_at(b, "stretch"), integer_at(b, "rank"));
+      return std::pair(integer_at(a, "stretch"), integer_at(a, "rank")) <
+             std::pair(integer_at(b, "stretch"), integer_at(b, "rank"));
     });
   return {{"clocks", clocks}, {"services", services}, {"loads", loads}};
 }
@@ -59,13 +60,15 @@ Json observed(const Plan& plan, std::span<const Json> rows) {
 std::string backend_of(const Plan& plan, const LoadPlan& load, const Json& observed) {
   const ServicePlan* service = plan.service(load.target);
   if (service != nullptr && !service->before.empty() && plan.service(service->before) != nullptr)
-    service = plan.service(service->before);   // a proxy answers with what stands behind it
+    service = plan.service(service->before);  // a proxy answers with what stands behind it
   if (service != nullptr) return service->start.empty() ? "attached" : service->start;
   const Json* loads = member(observed, "loads");
   const Json* entries = loads == nullptr ? nullptr : member(*loads, load.name);
   if (entries == nullptr || entries->empty()) return "unknown";
-  const std::string backend = text_at(entries->front(), "backend"), transport = text_at(entries->front(), "transport");
-  return "cpu" + (backend.empty() ? "" : "+" + backend) + (transport.empty() ? "" : "/" + transport);
+  const std::string backend = text_at(entries->front(), "backend"),
+                    transport = text_at(entries->front(), "transport");
+  return "cpu" + (backend.empty() ? "" : "+" + backend) +
+         (transport.empty() ? "" : "/" + transport);
 }
 
 }  // namespace mixproof

@@ -12,7 +12,8 @@ namespace {
 
 template <typename Items>
 auto* find_named(Items& items, const std::string& name) {
-  const auto found = std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.name == name; });
+  const auto found =
+      std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.name == name; });
   return found == items.end() ? nullptr : &*found;
 }
 
@@ -39,7 +40,8 @@ Status add_nodes(const Json& nodes, Plan& plan) {
     const auto count = it->get<std::int64_t>();
     if (count < 1 || count > 1024)
       return invalid_at(pointer, std::to_string(count) + " is out of range (1 to 1024)");
-    for (std::int64_t i = 0; i < count; ++i) plan.nodes.push_back({it.key() + "-" + std::to_string(i), it.key()});
+    for (std::int64_t i = 0; i < count; ++i)
+      plan.nodes.push_back({it.key() + "-" + std::to_string(i), it.key()});
   }
   return ok();
 }
@@ -49,23 +51,27 @@ void spread(ServicePlan& service, const std::vector<std::string>& nodes) {
   for (int i = 0; i < service.replicas; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const std::string name = service.name + "[" + std::to_string(i) + "]";
-    service.instances.push_back({name, nodes[at % nodes.size()], service.port + i / static_cast<int>(nodes.size())});
+    service.instances.push_back(
+        {name, nodes[at % nodes.size()], service.port + i / static_cast<int>(nodes.size())});
   }
 }
 
-Status fill_started(const RawService& raw, const std::string& pointer, const Catalogue& catalogue, const Plan& plan,
-                    ServicePlan& service) {
-  TRY(check_known(pointer + "/start", "kind of service", service.start, keys_of(catalogue.service_kinds)));
+Status fill_started(const RawService& raw, const std::string& pointer, const Catalogue& catalogue,
+                    const Plan& plan, ServicePlan& service) {
+  TRY(check_known(pointer + "/start", "kind of service", service.start,
+                  keys_of(catalogue.service_kinds)));
   const Catalogue::Service& kind = catalogue.service_kinds.at(service.start);
   if (service.on.empty()) return invalid_at(pointer, "\"on\" is missing");
   TRY(check_known(pointer + "/on", "role", service.on, roles_of(plan)));
   service.port = raw.port != 0 ? static_cast<int>(raw.port) : kind.port;
-  if (service.start == "command" && service.argv.empty()) return invalid_at(pointer, "\"argv\" is missing");
+  if (service.start == "command" && service.argv.empty())
+    return invalid_at(pointer, "\"argv\" is missing");
   if (service.start != "command" && !service.argv.empty())
     return invalid_at(pointer + "/argv", "belongs to start \"command\"");
   if (service.start == "haproxy" && service.before.empty())
     return invalid_at(pointer, "haproxy needs \"before\": the service that it stands in front of");
-  if (kind.check_params != nullptr) service.params = TRY(kind.check_params(service.params, pointer + "/params"));
+  if (kind.check_params != nullptr)
+    service.params = TRY(kind.check_params(service.params, pointer + "/params"));
   spread(service, plan.nodes_of(service.on));
   return ok();
 }
@@ -75,19 +81,22 @@ Status check_ports(const Plan& plan, const std::string& pointer, const ServicePl
     for (const ServicePlan::Instance& theirs : other.instances)
       for (const ServicePlan::Instance& ours : service.instances)
         if (ours.port != 0 && ours.node == theirs.node && ours.port == theirs.port)
-          return invalid_at(pointer + "/port", format("%s and %s both listen on port %d of %s", ours.name.c_str(),
-                                                      theirs.name.c_str(), ours.port, ours.node.c_str()));
+          return invalid_at(pointer + "/port",
+                            format("%s and %s both listen on port %d of %s", ours.name.c_str(),
+                                   theirs.name.c_str(), ours.port, ours.node.c_str()));
   return ok();
 }
 
-Status add_service(const RawSuite& suite, const std::string& name, const Catalogue& catalogue, Plan& plan) {
+Status add_service(const RawSuite& suite, const std::string& name, const Catalogue& catalogue,
+                   Plan& plan) {
   const std::string pointer = "/services/" + name;
   const RawService& raw = suite.services.at(name);
   ServicePlan service = raw.plan;
   service.name = name;
   service.replicas = static_cast<int>(raw.replicas);
   TRY(check_name(pointer, name));
-  if (service.start.empty() == service.url.empty()) return invalid_at(pointer, "needs either \"start\" or \"url\"");
+  if (service.start.empty() == service.url.empty())
+    return invalid_at(pointer, "needs either \"start\" or \"url\"");
   if (!service.before.empty()) {
     TRY(check_known(pointer + "/before", "service", service.before, keys_of(suite.services)));
     if (service.before == name) return invalid_at(pointer + "/before", "is the service itself");
@@ -108,21 +117,24 @@ Status add_services(const RawSuite& suite, const Catalogue& catalogue, Plan& pla
       if (known && raw.plan.before != name && plan.service(raw.plan.before) == nullptr) continue;
       TRY(add_service(suite, name, catalogue, plan));
     }
-    if (plan.services.size() == before) return invalid_at("/services", "stand in front of each other in a circle");
+    if (plan.services.size() == before)
+      return invalid_at("/services", "stand in front of each other in a circle");
   }
   return ok();
 }
 
-std::vector<std::string> worker_nodes(const LoadPlan& load, bool ranks, const std::vector<std::string>& nodes) {
+std::vector<std::string> worker_nodes(const LoadPlan& load, bool ranks,
+                                      const std::vector<std::string>& nodes) {
   if (!ranks) return {nodes.front()};
-  const auto count =
-      static_cast<std::size_t>(integer_at(load.params, "ranks", static_cast<std::int64_t>(nodes.size())));
+  const auto count = static_cast<std::size_t>(
+      integer_at(load.params, "ranks", static_cast<std::int64_t>(nodes.size())));
   std::vector<std::string> out;
   for (std::size_t i = 0; i < count; ++i) out.push_back(nodes[i % nodes.size()]);
   return out;
 }
 
-Status add_load(const RawLoad& raw, const std::string& name, const Catalogue& catalogue, Plan& plan) {
+Status add_load(const RawLoad& raw, const std::string& name, const Catalogue& catalogue,
+                Plan& plan) {
   const std::string pointer = "/loads/" + name;
   LoadPlan load = raw.plan;
   load.name = name;
@@ -137,15 +149,19 @@ Status add_load(const RawLoad& raw, const std::string& name, const Catalogue& ca
   std::vector<std::string> services;
   for (const ServicePlan& service : plan.services) services.push_back(service.name);
   if (!load.target.empty()) TRY(check_known(pointer + "/target", "service", load.target, services));
-  if (load.probe == "inference" && load.target.empty()) return invalid_at(pointer, "\"target\" is missing");
-  if (load.probe != "inference" && load.slo) return invalid_at(pointer + "/slo", "belongs to load inference");
-  if (raw.has_deadline && !load.params.contains("deadline_s")) load.params["deadline_s"] = raw.slo.deadline_s;
+  if (load.probe == "inference" && load.target.empty())
+    return invalid_at(pointer, "\"target\" is missing");
+  if (load.probe != "inference" && load.slo)
+    return invalid_at(pointer + "/slo", "belongs to load inference");
+  if (raw.has_deadline && !load.params.contains("deadline_s"))
+    load.params["deadline_s"] = raw.slo.deadline_s;
   const Catalogue::Probe& probe = catalogue.probes.at(load.probe);
   if (probe.check_params != nullptr)
     load.params = TRY(probe.check_params(load.probe, load.params, pointer + "/params"));
   if (load.slo) load.slo->deadline_s = number_at(load.params, "deadline_s", load.slo->deadline_s);
   if (load.on_loss == "resume" && !probe.ranks)
-    return invalid_at(pointer + "/on_loss", "\"resume\" is for loads with ranks; " + load.probe + " has none");
+    return invalid_at(pointer + "/on_loss",
+                      "\"resume\" is for loads with ranks; " + load.probe + " has none");
   load.nodes = worker_nodes(load, probe.ranks, plan.nodes_of(load.on));
   if (load.nodes.empty()) return invalid_at(pointer + "/params/ranks", "must be at least 1");
   plan.loads.push_back(std::move(load));
@@ -190,7 +206,9 @@ Status add_limits(const RawSuite& suite, const Catalogue& catalogue, Plan& plan)
 }  // namespace
 
 const LoadPlan* Plan::load(const std::string& wanted) const { return find_named(loads, wanted); }
-const ServicePlan* Plan::service(const std::string& wanted) const { return find_named(services, wanted); }
+const ServicePlan* Plan::service(const std::string& wanted) const {
+  return find_named(services, wanted);
+}
 const PhasePlan* Plan::phase(const std::string& wanted) const { return find_named(phases, wanted); }
 
 std::vector<std::string> Plan::nodes_of(const std::string& role) const {
@@ -200,7 +218,9 @@ std::vector<std::string> Plan::nodes_of(const std::string& role) const {
   return out;
 }
 
-double Plan::length_s() const { return phases.empty() ? 0 : phases.back().begin_s + phases.back().length_s(); }
+double Plan::length_s() const {
+  return phases.empty() ? 0 : phases.back().begin_s + phases.back().length_s();
+}
 
 Result<Plan> make_plan(const Json& suite, const Catalogue& catalogue, std::uint64_t seed) {
   RawSuite raw;

@@ -25,7 +25,8 @@ std::vector<std::string> targets_of(const Plan& plan) {
   for (const ServicePlan& service : plan.services)
     for (const ServicePlan::Instance& instance : service.instances) out.push_back(instance.name);
   for (const LoadPlan& load : plan.loads)
-    for (std::size_t i = 0; i < load.nodes.size(); ++i) out.push_back(load.name + "[" + std::to_string(i) + "]");
+    for (std::size_t i = 0; i < load.nodes.size(); ++i)
+      out.push_back(load.name + "[" + std::to_string(i) + "]");
   for (const NodePlan& node : plan.nodes) out.push_back(node.name);
   return out;
 }
@@ -34,19 +35,24 @@ bool runs(const PhasePlan& phase, const std::string& load) {
   return std::find(phase.run.begin(), phase.run.end(), load) != phase.run.end();
 }
 
-Status check_fault(const FaultPlanEntry& fault, const std::string& pointer, const PhasePlan& phase, const Plan& plan) {
+Status check_fault(const FaultPlanEntry& fault, const std::string& pointer, const PhasePlan& phase,
+                   const Plan& plan) {
   TRY(check_known(pointer + "/target", "target", fault.target, targets_of(plan)));
   if (fault.at_s + fault.for_s > phase.length_s())
-    return invalid_at(pointer, format("ends %g s after the begin of phase \"%s\", which is %g s long",
-                                      fault.at_s + fault.for_s, phase.name.c_str(), phase.length_s()));
+    return invalid_at(pointer,
+                      format("ends %g s after the begin of phase \"%s\", which is %g s long",
+                             fault.at_s + fault.for_s, phase.name.c_str(), phase.length_s()));
   const std::size_t open = fault.target.find('[');
-  const bool on_load = open != std::string::npos && plan.load(fault.target.substr(0, open)) != nullptr;
+  const bool on_load =
+      open != std::string::npos && plan.load(fault.target.substr(0, open)) != nullptr;
   if (on_load && !runs(phase, fault.target.substr(0, open)))
-    return invalid_at(pointer + "/target", "\"" + fault.target + "\" does not run in phase \"" + phase.name + "\"");
+    return invalid_at(pointer + "/target",
+                      "\"" + fault.target + "\" does not run in phase \"" + phase.name + "\"");
   for (const FaultPlanEntry& other : phase.faults)
     if (&other < &fault && other.target == fault.target && other.at_s < fault.at_s + fault.for_s &&
         fault.at_s < other.at_s + other.for_s)
-      return invalid_at(pointer, "overlaps another fault on \"" + fault.target + "\": one owner a resource");
+      return invalid_at(pointer,
+                        "overlaps another fault on \"" + fault.target + "\": one owner a resource");
   return ok();
 }
 
@@ -58,12 +64,15 @@ struct LimitCheck {
   const JudgedMetric& metric;
   Limit limit;
 
-  Error at(const std::string& key, const std::string& what) const { return invalid_at(pointer + "/" + key, what); }
+  Error at(const std::string& key, const std::string& what) const {
+    return invalid_at(pointer + "/" + key, what);
+  }
   Error here(const std::string& what) const { return invalid_at(pointer, what); }
 
   Status check_load() const {
     if (metric.probe.empty()) {
-      if (!limit.load.empty()) return at("load", limit.metric + " belongs to faults, not to a load");
+      if (!limit.load.empty())
+        return at("load", limit.metric + " belongs to faults, not to a load");
       if (plan.phase(limit.phase)->faults.empty())
         return at("phase", "phase \"" + limit.phase + "\" has no fault to measure");
       return ok();
@@ -72,7 +81,8 @@ struct LimitCheck {
     TRY(check_known(pointer + "/load", "load", limit.load, names_of(plan.loads)));
     const LoadPlan& load = *plan.load(limit.load);
     if (load.probe != metric.probe)
-      return at("metric", "load \"" + limit.load + "\" is \"" + load.probe + "\" and does not measure " + limit.metric);
+      return at("metric", "load \"" + limit.load + "\" is \"" + load.probe +
+                              "\" and does not measure " + limit.metric);
     if (!runs(*plan.phase(limit.phase), limit.load))
       return at("phase", "phase \"" + limit.phase + "\" does not run load \"" + limit.load + "\"");
     if (const std::string why = not_applicable(metric, load); !why.empty())
@@ -84,21 +94,27 @@ struct LimitCheck {
 
   Status check_reference() {
     if (limit.method == "interval" && metric.id == "training.goodput" && limit.reference.empty()) {
-      const PhasePlan* baseline = baseline_of(plan, limit.load);   // what goodput is measured against anyway
-      if (baseline == nullptr) return at("method", "no phase without a fault runs \"" + limit.load + "\" to compare with");
-      if (baseline->name == limit.phase) return at("phase", "is the first that runs \"" + limit.load + "\": nothing to compare with");
+      const PhasePlan* baseline =
+          baseline_of(plan, limit.load);  // what goodput is measured against anyway
+      if (baseline == nullptr)
+        return at("method", "no phase without a fault runs \"" + limit.load + "\" to compare with");
+      if (baseline->name == limit.phase)
+        return at("phase",
+                  "is the first that runs \"" + limit.load + "\": nothing to compare with");
       limit.reference = baseline->name;
       return ok();
     }
     if (!needs_reference(metric)) {
-      if (!limit.reference.empty()) return at("reference", limit.metric + " takes no reference phase");
+      if (!limit.reference.empty())
+        return at("reference", limit.metric + " takes no reference phase");
       return ok();
     }
     if (limit.reference.empty()) return here(limit.metric + " needs a \"reference\" phase");
     TRY(check_known(pointer + "/reference", "phase", limit.reference, names_of(plan.phases)));
     if (limit.reference == limit.phase) return at("reference", "is the judged phase itself");
     if (!runs(*plan.phase(limit.reference), limit.load))
-      return at("reference", "phase \"" + limit.reference + "\" does not run load \"" + limit.load + "\"");
+      return at("reference",
+                "phase \"" + limit.reference + "\" does not run load \"" + limit.load + "\"");
     return ok();
   }
 
@@ -115,13 +131,18 @@ struct LimitCheck {
   // Margins: 1 is "no worse than the reference", so they lie on the worse side of it.
   Status check_interval() {
     if (!takes_interval(metric))
-      return at("method", "interval judges ratios to a reference phase and training.goodput, not " + limit.metric);
+      return at("method", "interval judges ratios to a reference phase and training.goodput, not " +
+                              limit.metric);
     if (!limit.dependence.empty()) return at("dependence", "belongs to method binomial");
-    if (limit.quantile == "max") return at("quantile", "method interval cannot bound a maximum; name a quantile below it");
+    if (limit.quantile == "max")
+      return at("quantile", "method interval cannot bound a maximum; name a quantile below it");
     const bool lower = metric.better == "lower";
     if (lower ? raw.has_at_least : raw.has_at_most)
-      return at(lower ? "at_least" : "at_most", format("method interval takes \"%s\" of ", lower ? "at_most" : "at_least") + limit.metric);
-    if (lower && raw.has_at_most && !(raw.at_most >= 1)) return at("at_most", "a margin of method interval is 1 or more");
+      return at(lower ? "at_least" : "at_most",
+                format("method interval takes \"%s\" of ", lower ? "at_most" : "at_least") +
+                    limit.metric);
+    if (lower && raw.has_at_most && !(raw.at_most >= 1))
+      return at("at_most", "a margin of method interval is 1 or more");
     if (!lower && raw.has_at_least && !(raw.at_least > 0 && raw.at_least <= 1))
       return at("at_least", "a margin of method interval lies above 0 and is 1 at most");
     if (!raw.has_confidence) limit.confidence = 0.95;
@@ -142,7 +163,8 @@ struct LimitCheck {
     if (limit.dependence.empty()) return here("method binomial needs a \"dependence\"");
     if (!raw.has_at_least) return here("method binomial needs \"at_least\"");
     if (raw.has_at_most) return at("at_most", "method binomial takes \"at_least\" only");
-    if (!(raw.at_least > 0 && raw.at_least < 1)) return at("at_least", "must lie between 0 and 1, both excluded");
+    if (!(raw.at_least > 0 && raw.at_least < 1))
+      return at("at_least", "must lie between 0 and 1, both excluded");
     return ok();
   }
 
@@ -151,7 +173,8 @@ struct LimitCheck {
     if (raw.has_at_most) limit.at_most = raw.at_most;
     if (raw.has_at_least) limit.at_least = raw.at_least;
     if (raw.has_at_most && raw.has_at_least && raw.at_least > raw.at_most)
-      return here("nothing is at least " + format("%g", raw.at_least) + " and at most " + format("%g", raw.at_most));
+      return here("nothing is at least " + format("%g", raw.at_least) + " and at most " +
+                  format("%g", raw.at_most));
     if (raw.has_clean_requests && limit.metric != "inference.time_to_recover")
       return at("clean_requests", "belongs to inference.time_to_recover");
     if (limit.metric == "inference.time_to_recover" && plan.phase(limit.phase)->faults.empty())
@@ -166,10 +189,12 @@ Result<const JudgedMetric*> find_metric(const std::string& name, const std::stri
   const JudgedMetric* metric = judged_metric(name);
   if (metric != nullptr && metric->kind != MetricKind::kReported) return metric;
   const std::string limitable = " (limits may name: " + join(limitable_metrics(), ", ") + ")";
-  if (metric != nullptr) return invalid_at(pointer, name + " is reported and takes no limit" + limitable);
+  if (metric != nullptr)
+    return invalid_at(pointer, name + " is reported and takes no limit" + limitable);
   for (const auto& [probe, entry] : catalogue.probes)
     for (const Catalogue::Probe::Metric& known : entry.metrics)
-      if (known.name == name) return invalid_at(pointer, name + " is measured but cannot be judged" + limitable);
+      if (known.name == name)
+        return invalid_at(pointer, name + " is measured but cannot be judged" + limitable);
   const std::string near = nearest(name, limitable_metrics());
   return invalid_at(pointer, "nothing measures \"" + name + "\"" +
                                  (near.empty() ? limitable : "; did you mean \"" + near + "\"?"));
@@ -177,12 +202,15 @@ Result<const JudgedMetric*> find_metric(const std::string& name, const std::stri
 
 }  // namespace
 
-Error invalid_at(const std::string& pointer, const std::string& what) { return {Code::kInvalid, pointer + ": " + what}; }
+Error invalid_at(const std::string& pointer, const std::string& what) {
+  return {Code::kInvalid, pointer + ": " + what};
+}
 
 Status check_name(const std::string& pointer, const std::string& name) {
-  const bool good = !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return std::isalnum(c) || c == '_' || c == '-';
-  });
+  const bool good = !name.empty() && name.size() <= 64 &&
+                    std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                      return std::isalnum(c) || c == '_' || c == '-';
+                    });
   if (good) return ok();
   return invalid_at(pointer, "\"" + name + "\" is not a name (1 to 64 letters, digits, _ and -)");
 }
@@ -202,7 +230,8 @@ Status check_phases(const Plan& plan) {
     const PhasePlan& phase = plan.phases[p];
     const std::string pointer = "/phases/" + std::to_string(p);
     TRY(check_name(pointer + "/name", phase.name));
-    if (plan.phase(phase.name) != &phase) return invalid_at(pointer + "/name", "a second phase \"" + phase.name + "\"");
+    if (plan.phase(phase.name) != &phase)
+      return invalid_at(pointer + "/name", "a second phase \"" + phase.name + "\"");
     if (phase.run.empty()) return invalid_at(pointer + "/run", "runs no load");
     for (std::size_t i = 0; i < phase.run.size(); ++i) {
       const std::string place = pointer + "/run/" + std::to_string(i);
@@ -214,7 +243,8 @@ Status check_phases(const Plan& plan) {
       TRY(check_fault(phase.faults[f], pointer + "/faults/" + std::to_string(f), phase, plan));
   }
   for (const LoadPlan& load : plan.loads)
-    if (std::none_of(plan.phases.begin(), plan.phases.end(), [&](const PhasePlan& p) { return runs(p, load.name); }))
+    if (std::none_of(plan.phases.begin(), plan.phases.end(),
+                     [&](const PhasePlan& p) { return runs(p, load.name); }))
       return invalid_at("/loads/" + load.name, "no phase runs it");
   return ok();
 }

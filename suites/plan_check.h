@@ -1,4 +1,5 @@
-// The rules of a suite that its declaration alone cannot say. All errors are kInvalid with a JSON pointer.
+// The rules of a suite that its declaration alone cannot say. All errors are kInvalid with a JSON
+// pointer.
 #pragma once
 
 #include <string>
@@ -15,7 +16,8 @@ Error invalid_at(const std::string& pointer, const std::string& what);
 // Letters, digits, _ and -: names end up in paths, cgroups and dotted settings.
 Status check_name(const std::string& pointer, const std::string& name);
 
-// kInvalid with the nearest of `known` unless `name` is one of them; `kind` is what it should have been ("role").
+// kInvalid with the nearest of `known` unless `name` is one of them; `kind` is what it should have
+// been ("role").
 Status check_known(const std::string& pointer, const std::string& kind, const std::string& name,
                    const std::vector<std::string>& known);
 
@@ -23,6 +25,7 @@ Status check_known(const std::string& pointer, const std::string& kind, const st
 Status check_phases(const Plan& plan);
 
 // The limit as the plan holds it: bounds set, longest_wait's quantile filled in.
-Result<Limit> check_limit(const RawLimit& raw, const std::string& pointer, const Plan& plan, const Catalogue& catalogue);
+Result<Limit> check_limit(const RawLimit& raw, const std::string& pointer, const Plan& plan,
+                          const Catalogue& catalogue);
 
 }  // namespace mixproof

@@ -9,41 +9,62 @@ namespace mixproof {
 namespace {
 
 Json bound(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+Json optional_number(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 
 Json service_json(const ServicePlan& s) {
   Json instances = Json::array();
   for (const auto& instance : s.instances)
-    instances.push_back({{"name", instance.name}, {"node", instance.node}, {"port", instance.port}});
-  return {{"name", s.name},       {"start", s.start},   {"url", s.url},       {"on", s.on},
-          {"replicas", s.replicas}, {"restart", s.restart}, {"before", s.before}, {"argv", s.argv},
-          {"port", s.port},       {"ready_s", s.ready_s}, {"params", s.params}, {"instances", instances}};
+    instances.push_back(
+        {{"name", instance.name}, {"node", instance.node}, {"port", instance.port}});
+  return {{"name", s.name},       {"start", s.start},       {"url", s.url},
+          {"on", s.on},           {"replicas", s.replicas}, {"restart", s.restart},
+          {"before", s.before},   {"argv", s.argv},         {"port", s.port},
+          {"ready_s", s.ready_s}, {"params", s.params},     {"instances", instances}};
 }
 
 Json load_json(const LoadPlan& l) {
   Json slo = nullptr;
   if (l.slo)
-    slo = {{"ttft_s", bound(l.slo->ttft_s)}, {"tpot_s", bound(l.slo->tpot_s)},
-           {"max_gap_s", bound(l.slo->max_gap_s)}, {"deadline_s", bound(l.slo->deadline_s)}};
-  return {{"name", l.name}, {"probe", l.probe}, {"on", l.on},         {"target", l.target}, {"on_loss", l.on_loss},
-          {"slo", slo},     {"params", l.params}, {"nodes", l.nodes}};
+    slo = {{"ttft_s", bound(l.slo->ttft_s)},
+           {"tpot_s", bound(l.slo->tpot_s)},
+           {"max_gap_s", bound(l.slo->max_gap_s)},
+           {"deadline_s", bound(l.slo->deadline_s)}};
+  return {{"name", l.name},       {"probe", l.probe}, {"on", l.on},         {"target", l.target},
+          {"on_loss", l.on_loss}, {"slo", slo},       {"params", l.params}, {"nodes", l.nodes}};
 }
 
 Json phase_json(const PhasePlan& p) {
   Json faults = Json::array();
   for (const FaultPlanEntry& f : p.faults)
-    faults.push_back({{"id", f.id}, {"fault", f.fault}, {"target", f.target}, {"at_s", f.at_s}, {"for_s", f.for_s},
+    faults.push_back({{"id", f.id},
+                      {"fault", f.fault},
+                      {"target", f.target},
+                      {"at_s", f.at_s},
+                      {"for_s", f.for_s},
                       {"params", f.params}});
   return {{"name", p.name},           {"run", p.run},         {"settle_s", p.settle_s},
           {"measure_s", p.measure_s}, {"begin_s", p.begin_s}, {"faults", faults}};
 }
 
 Json limit_json(const Limit& l) {
-  return {{"id", l.id}, {"metric", l.metric}, {"load", l.load}, {"phase", l.phase}, {"reference", l.reference},
-          {"why", l.why}, {"owner", l.owner}, {"method", l.method}, {"dependence", l.dependence},
-          {"at_most", optional_number(l.at_most)}, {"at_least", optional_number(l.at_least)},
-          {"confidence", l.confidence}, {"quantile", l.quantile}, {"clean_requests", l.clean_requests},
-          {"required", l.required}, {"skip", l.skip}};
+  return {{"id", l.id},
+          {"metric", l.metric},
+          {"load", l.load},
+          {"phase", l.phase},
+          {"reference", l.reference},
+          {"why", l.why},
+          {"owner", l.owner},
+          {"method", l.method},
+          {"dependence", l.dependence},
+          {"at_most", optional_number(l.at_most)},
+          {"at_least", optional_number(l.at_least)},
+          {"confidence", l.confidence},
+          {"quantile", l.quantile},
+          {"clean_requests", l.clean_requests},
+          {"required", l.required},
+          {"skip", l.skip}};
 }
 
 template <typename Items, typename Writer>
@@ -60,23 +81,31 @@ class Reader {
 
   void text(const char* key, std::string& out) {
     const Json* value = find(key);
-    if (value != nullptr && value->is_string()) out = value->get<std::string>();
-    else wrong(key);
+    if (value != nullptr && value->is_string())
+      out = value->get<std::string>();
+    else
+      wrong(key);
   }
   void number(const char* key, double& out) {
     const Json* value = find(key);
-    if (value != nullptr && value->is_number()) out = value->get<double>();
-    else wrong(key);
+    if (value != nullptr && value->is_number())
+      out = value->get<double>();
+    else
+      wrong(key);
   }
   void whole(const char* key, int& out) {
     const Json* value = find(key);
-    if (value != nullptr && value->is_number_integer()) out = value->get<int>();
-    else wrong(key);
+    if (value != nullptr && value->is_number_integer())
+      out = value->get<int>();
+    else
+      wrong(key);
   }
   void flag(const char* key, bool& out) {
     const Json* value = find(key);
-    if (value != nullptr && value->is_boolean()) out = value->get<bool>();
-    else wrong(key);
+    if (value != nullptr && value->is_boolean())
+      out = value->get<bool>();
+    else
+      wrong(key);
   }
   void bound(const char* key, double& out) {
     out = std::numeric_limits<double>::infinity();
@@ -92,14 +121,18 @@ class Reader {
   }
   void texts(const char* key, std::vector<std::string>& out) {
     each(key, [&](const Json& item) {
-      if (item.is_string()) out.push_back(item.get<std::string>());
-      else wrong(key);
+      if (item.is_string())
+        out.push_back(item.get<std::string>());
+      else
+        wrong(key);
     });
   }
   void any(const char* key, Json& out) {
     const Json* value = find(key);
-    if (value != nullptr) out = *value;
-    else wrong(key);
+    if (value != nullptr)
+      out = *value;
+    else
+      wrong(key);
   }
   template <typename Use>
   void each(const char* key, Use use) {
@@ -196,9 +229,16 @@ void read_phase(Reader& r, PhasePlan& p) {
 }
 
 void read_limit(Reader& r, Limit& l) {
-  for (const auto& [key, out] : {std::pair{"id", &l.id}, {"metric", &l.metric}, {"load", &l.load}, {"phase", &l.phase},
-                                 {"reference", &l.reference}, {"why", &l.why}, {"owner", &l.owner},
-                                 {"method", &l.method}, {"dependence", &l.dependence}, {"quantile", &l.quantile},
+  for (const auto& [key, out] : {std::pair{"id", &l.id},
+                                 {"metric", &l.metric},
+                                 {"load", &l.load},
+                                 {"phase", &l.phase},
+                                 {"reference", &l.reference},
+                                 {"why", &l.why},
+                                 {"owner", &l.owner},
+                                 {"method", &l.method},
+                                 {"dependence", &l.dependence},
+                                 {"quantile", &l.quantile},
                                  {"skip", &l.skip}})
     r.text(key, *out);
   r.optional("at_most", l.at_most);
@@ -220,11 +260,15 @@ Json plan_to_json(const Plan& plan) {
           {"name", plan.name},
           {"claim", plan.claim},
           {"placement", plan.placement},
-          {"seed", std::to_string(plan.seed)},   // text: above 2^53 a JSON number is not exact everywhere
+          {"seed",
+           std::to_string(plan.seed)},  // text: above 2^53 a JSON number is not exact everywhere
           {"lease_s", plan.lease_s},
           {"renew_s", plan.renew_s},
           {"length_s", plan.length_s()},
-          {"nodes", list_json(plan.nodes, [](const NodePlan& n) { return Json{{"name", n.name}, {"role", n.role}}; })},
+          {"nodes", list_json(plan.nodes,
+                              [](const NodePlan& n) {
+                                return Json{{"name", n.name}, {"role", n.role}};
+                              })},
           {"services", list_json(plan.services, service_json)},
           {"loads", list_json(plan.loads, load_json)},
           {"phases", list_json(plan.phases, phase_json)},
@@ -254,9 +298,11 @@ Result<Plan> plan_from_json(const Json& json) {
   plan.seed = std::strtoull(seed.c_str(), &end, 10);
   if (seed.empty() || *end != '\0') return Error{Code::kCorrupt, "plan/seed is not a number"};
   if (plan.schema_version != kSuiteSchemaVersion)
-    return Error{Code::kCorrupt, "plan/schema_version is " + plan.schema_version + ", not " + kSuiteSchemaVersion};
+    return Error{Code::kCorrupt,
+                 "plan/schema_version is " + plan.schema_version + ", not " + kSuiteSchemaVersion};
   for (const Limit& limit : plan.limits)
-    if (plan.phase(limit.phase) == nullptr || (!limit.load.empty() && plan.load(limit.load) == nullptr))
+    if (plan.phase(limit.phase) == nullptr ||
+        (!limit.load.empty() && plan.load(limit.load) == nullptr))
       return Error{Code::kCorrupt, "plan/limits: " + limit.check_id() + " points nowhere"};
   return plan;
 }

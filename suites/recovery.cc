@@ -20,7 +20,8 @@ const Slo* slo_of(const Plan& plan, const std::string& load) {
   return found != nullptr && found->slo ? &*found->slo : nullptr;
 }
 
-Requests scheduled_between(const Evidence& evidence, const std::string& load, std::int64_t from, std::int64_t until) {
+Requests scheduled_between(const Evidence& evidence, const std::string& load, std::int64_t from,
+                           std::int64_t until) {
   Requests out;
   if (const auto found = evidence.loads.find(load); found != evidence.loads.end())
     for (const Request& request : found->second.requests)
@@ -32,7 +33,8 @@ Requests scheduled_between(const Evidence& evidence, const std::string& load, st
 int violations_from(const Requests& requests, std::size_t first, const Slo& slo) {
   int violations = 0;
   for (std::size_t i = first; i < requests.size(); ++i) {
-    if (requests[i]->sched - requests[first]->sched >= kWindowNs && i - first >= kWindowRequests) break;
+    if (requests[i]->sched - requests[first]->sched >= kWindowNs && i - first >= kWindowRequests)
+      break;
     violations += is_good(*requests[i], slo) ? 0 : 1;
   }
   return violations;
@@ -50,9 +52,10 @@ bool follows(const Request& a, const Request& b) {
   return a.node != b.node || a.stretch != b.stretch || b.index == a.index + 1;
 }
 
-// The revert is only known to lie between two times: the longest that anyone may have waited for the next request
-// of the good run after it.
-std::int64_t longest_wait_after(const Requests& requests, std::size_t start, std::int64_t low, std::int64_t high) {
+// The revert is only known to lie between two times: the longest that anyone may have waited for
+// the next request of the good run after it.
+std::int64_t longest_wait_after(const Requests& requests, std::size_t start, std::int64_t low,
+                                std::int64_t high) {
   std::int64_t wait = std::max<std::int64_t>(0, requests[start]->sched - low);
   for (std::size_t i = start; i + 1 < requests.size() && requests[i]->sched < high; ++i)
     wait = std::max(wait, requests[i + 1]->sched - requests[i]->sched);
@@ -61,7 +64,8 @@ std::int64_t longest_wait_after(const Requests& requests, std::size_t start, std
 
 }  // namespace
 
-std::int64_t recovery_horizon(const JudgeInput& input, const std::string& load, const FaultFacts& fault) {
+std::int64_t recovery_horizon(const JudgeInput& input, const std::string& load,
+                              const FaultFacts& fault) {
   std::int64_t horizon = stretch_of(input, load, fault.phase->name).end;
   for (const FaultFacts& other : all_faults_of(input)) {
     if (other.plan->id == fault.plan->id || !other.touched) continue;
@@ -102,7 +106,8 @@ Figure time_to_impact(const JudgeInput& input, const std::string& load, const Fa
   return none;
 }
 
-Figure time_to_recover(const JudgeInput& input, const std::string& load, const FaultFacts& fault, int clean_requests) {
+Figure time_to_recover(const JudgeInput& input, const std::string& load, const FaultFacts& fault,
+                       int clean_requests) {
   const Slo* slo = slo_of(input.plan, load);
   if (slo == nullptr) return Figure::lacks("no_slo");
   if (!fault.injected) return Figure::lacks("not_injected");
@@ -131,12 +136,14 @@ Figure time_to_recover(const JudgeInput& input, const std::string& load, const F
   const auto n = std::ssize(requests);
   if (n == 0) return Figure::lacks("no_samples");
   const std::int64_t bad_uncertainty = last_bad == nullptr ? 0 : last_bad->uncertainty_ns;
-  const double low = last_bad == nullptr
-                         ? 0
-                         : seconds_of(std::max<std::int64_t>(0, last_bad->sched - off_high - bad_uncertainty));
+  const double low =
+      last_bad == nullptr
+          ? 0
+          : seconds_of(std::max<std::int64_t>(0, last_bad->sched - off_high - bad_uncertainty));
   Figure figure;
   figure.n = n;
-  figure.evidence = {{"clean_requests", clean_requests}, {"clean_seen", run},
+  figure.evidence = {{"clean_requests", clean_requests},
+                     {"clean_seen", run},
                      {"evidence_s", seconds_of(requests.back()->sched - off_low)}};
   if (run < wanted) {
     figure.interval = Interval{low, low};
@@ -145,8 +152,8 @@ Figure time_to_recover(const JudgeInput& input, const std::string& load, const F
     figure.value = low;
     return figure;
   }
-  const double high =
-      seconds_of(longest_wait_after(requests, start, off_low, off_high) + requests[start]->uncertainty_ns);
+  const double high = seconds_of(longest_wait_after(requests, start, off_low, off_high) +
+                                 requests[start]->uncertainty_ns);
   figure.value = high;
   figure.interval = Interval{std::min(low, high), high};
   return figure;

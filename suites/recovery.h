@@ -1,5 +1,5 @@
-// When a fault reached the users, and when it had left them. Both are known as intervals, because requests are
-// scheduled at moments and clocks are known to within an uncertainty.
+// When a fault reached the users, and when it had left them. Both are known as intervals, because
+// requests are scheduled at moments and clocks are known to within an uncertainty.
 #pragma once
 
 #include "suites/fault_evidence.h"
@@ -7,19 +7,22 @@
 
 namespace mixproof {
 
-// Time to impact: the first violation scheduled after the injection whose window (2 s or 10 requests, the longer,
-// starting at it) holds more violations than any such window of the baseline. The interval runs from the last good
-// request before it to the violation, minus the injection, both clamped at 0 and widened by the clock uncertainty.
-// missing "no_impact" when there is none.
+// Time to impact: the first violation scheduled after the injection whose window (2 s or 10
+// requests, the longer, starting at it) holds more violations than any such window of the baseline.
+// The interval runs from the last good request before it to the violation, minus the injection,
+// both clamped at 0 and widened by the clock uncertainty. missing "no_impact" when there is none.
 Figure time_to_impact(const JudgeInput& input, const std::string& load, const FaultFacts& fault);
 
-// Time to recover: from the revert to the first request of the first run of `clean_requests` consecutive scheduled
-// requests without a violation. The interval runs from the last violation to that request; the value is its upper end.
-// Settle times count, and the run may reach into later phases as long as the load goes on, up to the next fault.
-// Not shown by then: censored, with the last violation as lower end.
-Figure time_to_recover(const JudgeInput& input, const std::string& load, const FaultFacts& fault, int clean_requests);
+// Time to recover: from the revert to the first request of the first run of `clean_requests`
+// consecutive scheduled requests without a violation. The interval runs from the last violation to
+// that request; the value is its upper end. Settle times count, and the run may reach into later
+// phases as long as the load goes on, up to the next fault. Not shown by then: censored, with the
+// last violation as lower end.
+Figure time_to_recover(const JudgeInput& input, const std::string& load, const FaultFacts& fault,
+                       int clean_requests);
 
 // The end of the evidence that time_to_recover may use.
-std::int64_t recovery_horizon(const JudgeInput& input, const std::string& load, const FaultFacts& fault);
+std::int64_t recovery_horizon(const JudgeInput& input, const std::string& load,
+                              const FaultFacts& fault);
 
 }  // namespace mixproof

@@ -21,13 +21,15 @@ double tokens_within(const Request& request, const PhaseWindow& window) {
   // The first token at `first`, the last at `last`, the others evenly between.
   const double step = static_cast<double>(request.last - request.first) / (request.tokens - 1);
   const double from = std::ceil(static_cast<double>(window.settled - request.first) / step);
-  const double until = std::ceil(static_cast<double>(window.end - request.first) / step);   // excluded
+  const double until =
+      std::ceil(static_cast<double>(window.end - request.first) / step);  // excluded
   return std::max(0.0, std::min(until, request.tokens) - std::max(from, 0.0));
 }
 
-// The variance of the violation counts of blocks over what independent requests would show. Bursts make it large.
-Json dependence_json(const JudgeInput& input, const Question& question, const Requests& requests, const Slo& slo,
-                     std::int64_t good) {
+// The variance of the violation counts of blocks over what independent requests would show. Bursts
+// make it large.
+Json dependence_json(const JudgeInput& input, const Question& question, const Requests& requests,
+                     const Slo& slo, std::int64_t good) {
   const double block_s = block_length_s(input, question.load);
   const PhaseWindow& window = input.evidence.phases.at(question.phase);
   const int blocks = static_cast<int>(window.measure_s() / block_s);
@@ -39,9 +41,10 @@ Json dependence_json(const JudgeInput& input, const Question& question, const Re
   out["note"] = "requests taken as independent";
   const auto n = static_cast<double>(requests.size());
   const double p = 1 - static_cast<double>(good) / n;
-  std::map<int, std::pair<double, double>> counts;   // block -> scheduled, violations
+  std::map<int, std::pair<double, double>> counts;  // block -> scheduled, violations
   for (const Request* request : requests) {
-    auto& block = counts[static_cast<int>(static_cast<double>(request->sched - window.settled) * 1e-9 / block_s)];
+    auto& block = counts[static_cast<int>(static_cast<double>(request->sched - window.settled) *
+                                          1e-9 / block_s)];
     block.first += 1;
     block.second += is_good(*request, slo) ? 0 : 1;
   }
@@ -53,14 +56,16 @@ Json dependence_json(const JudgeInput& input, const Question& question, const Re
   return out;
 }
 
-Figure attainment(const JudgeInput& input, const Question& question, const Requests& requests, const Slo& slo) {
+Figure attainment(const JudgeInput& input, const Question& question, const Requests& requests,
+                  const Slo& slo) {
   const auto n = std::ssize(requests);
-  const auto good = static_cast<std::int64_t>(
-      std::count_if(requests.begin(), requests.end(), [&](const Request* r) { return is_good(*r, slo); }));
+  const auto good = static_cast<std::int64_t>(std::count_if(
+      requests.begin(), requests.end(), [&](const Request* r) { return is_good(*r, slo); }));
   Figure figure = Figure::of(static_cast<double>(good) / static_cast<double>(n), n);
   figure.interval = Interval{proportion_lower(good, n, question.confidence),
                              proportion_upper(good, n, question.confidence)};
-  figure.evidence = {{"good", good}, {"scheduled", n},
+  figure.evidence = {{"good", good},
+                     {"scheduled", n},
                      {"bounds", "one-sided exact (Clopper-Pearson), each at the confidence"},
                      {"confidence", question.confidence},
                      {"dependence", dependence_json(input, question, requests, slo, good)}};
@@ -83,7 +88,8 @@ Figure stall_time(const JudgeInput& input, const Question& question, const Reque
   if (!threshold) return Figure::lacks("no_reference", std::ssize(requests));
   double stalled = 0;
   for (const Request* request : requests)
-    if (request->is_ok && request->max_gap) stalled += std::max(0.0, *request->max_gap - *threshold);
+    if (request->is_ok && request->max_gap)
+      stalled += std::max(0.0, *request->max_gap - *threshold);
   Figure figure = Figure::of(stalled, std::ssize(requests));
   figure.evidence = {{"threshold_s", *threshold}};
   return figure;
@@ -129,7 +135,8 @@ std::optional<double> request_sample(const Request& request, std::string_view me
   return std::nullopt;
 }
 
-std::vector<double> request_samples(const std::vector<const Request*>& requests, std::string_view metric) {
+std::vector<double> request_samples(const std::vector<const Request*>& requests,
+                                    std::string_view metric) {
   std::vector<double> out;
   for (const Request* request : requests)
     if (const auto value = request_sample(*request, metric)) out.push_back(*value);
@@ -140,7 +147,8 @@ std::vector<double> request_samples(const std::vector<const Request*>& requests,
 std::optional<double> stall_threshold_s(const JudgeInput& input, const std::string& load) {
   const PhasePlan* baseline = baseline_of(input.plan, load);
   if (baseline == nullptr) return std::nullopt;
-  const auto tpot = request_samples(measured_requests(input.evidence, load, baseline->name), "inference.tpot");
+  const auto tpot =
+      request_samples(measured_requests(input.evidence, load, baseline->name), "inference.tpot");
   const auto median = nearest_rank(tpot, 0.5);
   if (!median || !std::isfinite(*median)) return std::nullopt;
   return std::max(kStallFloorS, 8 * *median);
@@ -149,8 +157,9 @@ std::optional<double> stall_threshold_s(const JudgeInput& input, const std::stri
 Json outcome_counts(const std::vector<const Request*>& requests) {
   Json out = Json::object();
   for (const char* outcome : outcomes()) {
-    const auto count = std::count_if(requests.begin(), requests.end(),
-                                     [&](const Request* request) { return request->outcome == outcome; });
+    const auto count = std::count_if(requests.begin(), requests.end(), [&](const Request* request) {
+      return request->outcome == outcome;
+    });
     if (count > 0) out[outcome] = count;
   }
   return out;
@@ -169,10 +178,10 @@ Figure request_number(const JudgeInput& input, const Question& question) {
   if (!slo) return Figure::lacks("no_slo", n);
   if (id == "inference.lost_time") return lost_time(requests, *slo);
   if (id == "inference.attainment") return attainment(input, question, requests, *slo);
-  const auto good = static_cast<double>(
-      std::count_if(requests.begin(), requests.end(), [&](const Request* r) { return is_good(*r, *slo); }));
+  const auto good = static_cast<double>(std::count_if(
+      requests.begin(), requests.end(), [&](const Request* r) { return is_good(*r, *slo); }));
   if (id == "inference.violations") return Figure::of(static_cast<double>(n) - good, n);
-  return Figure::of(good / window_s, n);   // goodput
+  return Figure::of(good / window_s, n);  // goodput
 }
 
 }  // namespace mixproof

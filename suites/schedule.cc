@@ -7,7 +7,8 @@ namespace mixproof {
 namespace {
 
 PhaseTime time_of(const PhasePlan& phase) {
-  return {phase.name, phase.begin_s, phase.begin_s + phase.settle_s, phase.begin_s + phase.length_s()};
+  return {phase.name, phase.begin_s, phase.begin_s + phase.settle_s,
+          phase.begin_s + phase.length_s()};
 }
 
 void add_spans(const Plan& plan, const LoadPlan& load, std::vector<LoadSpan>& spans) {
@@ -31,8 +32,8 @@ Schedule make_schedule(const Plan& plan) {
   for (const PhasePlan& phase : plan.phases) {
     out.phases.push_back(time_of(phase));
     for (const FaultPlanEntry& fault : phase.faults)
-      out.faults.push_back(
-          {fault.id, phase.name, phase.begin_s + fault.at_s, phase.begin_s + fault.at_s + fault.for_s});
+      out.faults.push_back({fault.id, phase.name, phase.begin_s + fault.at_s,
+                            phase.begin_s + fault.at_s + fault.for_s});
   }
   for (const LoadPlan& load : plan.loads) add_spans(plan, load, out.loads);
   std::stable_sort(out.loads.begin(), out.loads.end(),

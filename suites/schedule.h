@@ -1,5 +1,5 @@
-// Schedule: what happens when in a run. A pure function of the plan; all times are seconds from the begin of the first
-// phase.
+// Schedule: what happens when in a run. A pure function of the plan; all times are seconds from the
+// begin of the first phase.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ struct PhaseTime {
   double begin_s = 0, settled_s = 0, end_s = 0;
 };
 
-// A stretch of consecutive phases that run a load: it starts once and ends once. `phases` touch each other.
+// A stretch of consecutive phases that run a load: it starts once and ends once. `phases` touch
+// each other.
 struct LoadSpan {
   std::string load;
   double begin_s = 0, end_s = 0;
@@ -22,14 +23,14 @@ struct LoadSpan {
 };
 
 struct FaultTime {
-  std::string id, phase;   // FaultPlanEntry::id
+  std::string id, phase;  // FaultPlanEntry::id
   double inject_s = 0, revert_s = 0;
 };
 
 struct Schedule {
   std::vector<PhaseTime> phases;
-  std::vector<LoadSpan> loads;     // by begin, then in the plan's order; a load appears once a stretch
-  std::vector<FaultTime> faults;   // by inject_s, then in the plan's order
+  std::vector<LoadSpan> loads;  // by begin, then in the plan's order; a load appears once a stretch
+  std::vector<FaultTime> faults;  // by inject_s, then in the plan's order
   double length_s = 0;
 };
 

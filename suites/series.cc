@@ -12,10 +12,13 @@ namespace {
 
 constexpr double kBlockFloorS = 1;
 
-double seconds_between(std::int64_t from, std::int64_t until) { return static_cast<double>(until - from) * 1e-9; }
+double seconds_between(std::int64_t from, std::int64_t until) {
+  return static_cast<double>(until - from) * 1e-9;
+}
 
 template <typename ValueOf>
-Segment by_schedule(const JudgeInput& input, const std::string& load, const std::string& phase, ValueOf value_of) {
+Segment by_schedule(const JudgeInput& input, const std::string& load, const std::string& phase,
+                    ValueOf value_of) {
   Segment out;
   const auto window = input.evidence.phases.find(phase);
   if (window == input.evidence.phases.end()) return out;
@@ -31,10 +34,11 @@ Segment by_schedule(const JudgeInput& input, const std::string& load, const std:
 double block_length_s(const JudgeInput& input, const std::string& load) {
   const PhasePlan* baseline = baseline_of(input.plan, load);
   if (baseline == nullptr) return kBlockFloorS;
-  std::vector<double> times = input.plan.load(load)->probe == "training"
-                                  ? measured_steps(input, load, baseline->name).step_s
-                                  : request_samples(measured_requests(input.evidence, load, baseline->name),
-                                                    "inference.e2e");
+  std::vector<double> times =
+      input.plan.load(load)->probe == "training"
+          ? measured_steps(input, load, baseline->name).step_s
+          : request_samples(measured_requests(input.evidence, load, baseline->name),
+                            "inference.e2e");
   while (!times.empty() && std::isinf(times.back())) times.pop_back();
   const std::optional<double> p99 = nearest_rank(times, 0.99);
   return p99 ? std::max(kBlockFloorS, 2 * *p99) : kBlockFloorS;
@@ -42,7 +46,8 @@ double block_length_s(const JudgeInput& input, const std::string& load) {
 
 Segment request_series(const JudgeInput& input, const std::string& load, const std::string& phase,
                        std::string_view metric) {
-  return by_schedule(input, load, phase, [&](const Request& request) { return request_sample(request, metric); });
+  return by_schedule(input, load, phase,
+                     [&](const Request& request) { return request_sample(request, metric); });
 }
 
 Segment good_series(const JudgeInput& input, const std::string& load, const std::string& phase) {
@@ -52,7 +57,8 @@ Segment good_series(const JudgeInput& input, const std::string& load, const std:
   });
 }
 
-Segment step_time_series(const JudgeInput& input, const std::string& load, const std::string& phase) {
+Segment step_time_series(const JudgeInput& input, const std::string& load,
+                         const std::string& phase) {
   StepWindow steps = measured_steps(input, load, phase);
   return {steps.window_s, std::move(steps.by_time)};
 }
@@ -64,7 +70,8 @@ Segment step_series(const JudgeInput& input, const std::string& load, const std:
   const auto window = input.evidence.phases.find(phase);
   if (evidence == input.evidence.loads.end() || window == input.evidence.phases.end()) return out;
   for (const TrainingStep& step : evidence->second.steps)
-    if (step.rank == steps.slowest_rank && step.end > window->second.settled && step.begin < window->second.end)
+    if (step.rank == steps.slowest_rank && step.end > window->second.settled &&
+        step.begin < window->second.end)
       out.samples.push_back({seconds_between(window->second.settled, step.begin), step.step_s});
   std::stable_sort(out.samples.begin(), out.samples.end(),
                    [](const TimedSample& a, const TimedSample& b) { return a.at_s < b.at_s; });

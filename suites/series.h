@@ -1,5 +1,5 @@
-// Series: what a phase measured, by time, as the bootstrap draws it. Blocks of time are drawn whole, because requests
-// in a batch and steps beside each other share their fate.
+// Series: what a phase measured, by time, as the bootstrap draws it. Blocks of time are drawn
+// whole, because requests in a batch and steps beside each other share their fate.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@
 
 namespace mixproof {
 
-// max(1 s, 2 x p99 end-to-end time of the answers, or of the steps, in the baseline of the load). Of the baseline, or a
-// stalled phase would have too few blocks to be failed; of answers that came, so that it is finite.
+// max(1 s, 2 x p99 end-to-end time of the answers, or of the steps, in the baseline of the load).
+// Of the baseline, or a stalled phase would have too few blocks to be failed; of answers that came,
+// so that it is finite.
 double block_length_s(const JudgeInput& input, const std::string& load);
 
 // Samples of the measured window by scheduled time; +infinity for requests that were not OK.
@@ -22,7 +23,8 @@ Segment request_series(const JudgeInput& input, const std::string& load, const s
 Segment good_series(const JudgeInput& input, const std::string& load, const std::string& phase);
 
 // Step times of the steps wholly within the window.
-Segment step_time_series(const JudgeInput& input, const std::string& load, const std::string& phase);
+Segment step_time_series(const JudgeInput& input, const std::string& load,
+                         const std::string& phase);
 
 // Steps of the slowest rank as events with their durations, as the step rate counts them.
 Segment step_series(const JudgeInput& input, const std::string& load, const std::string& phase);

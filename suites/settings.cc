@@ -8,7 +8,8 @@
 namespace mixproof {
 namespace {
 
-// The schema below one key: null when the key is unknown there; an empty object where anything goes.
+// The schema below one key: null when the key is unknown there; an empty object where anything
+// goes.
 const Json* schema_below(const Json* schema, const std::string& key, bool exists) {
   static const Json kAnything = Json::object();
   if (schema == nullptr || schema->empty()) return schema;
@@ -51,7 +52,8 @@ Json* list_member(Json& list, const std::string& key) {
       ++matches;
     }
   if (matches == 1) return found;
-  const bool digits = !key.empty() && key.size() < 7 && key.find_first_not_of("0123456789") == std::string::npos;
+  const bool digits =
+      !key.empty() && key.size() < 7 && key.find_first_not_of("0123456789") == std::string::npos;
   if (matches == 0 && digits && std::stoul(key) < list.size()) return &list[std::stoul(key)];
   return nullptr;
 }
@@ -65,7 +67,7 @@ Status apply_setting(Json& suite, const std::string& setting) {
   const std::string value = setting.substr(equals + 1);
   const Json root_schema = bare_suite_schema();
   const Json* schema = &root_schema;
-  Json changed = suite;   // so that a wrong path leaves the suite as it was
+  Json changed = suite;  // so that a wrong path leaves the suite as it was
   Json* at = &changed;
   std::string walked;
   for (const std::string& key : split(setting.substr(0, equals), '.')) {
@@ -73,15 +75,18 @@ Status apply_setting(Json& suite, const std::string& setting) {
     if (at->is_object() && at->contains(key)) next = &(*at)[key];
     if (at->is_array()) next = list_member(*at, key);
     const Json* below = schema_below(schema, key, next != nullptr);
-    if (next == nullptr && !at->is_array() && (at->is_object() || at->is_null()) && below != nullptr && !key.empty())
+    if (next == nullptr && !at->is_array() && (at->is_object() || at->is_null()) &&
+        below != nullptr && !key.empty())
       next = &(*at)[key];
     if (next == nullptr) {
       const std::vector<std::string> known = members_of(*at, schema);
       const std::string near = nearest(key, known);
-      return Error{Code::kInvalid, "--set " + setting + ": " + (walked.empty() ? "the suite" : "\"" + walked + "\"") +
-                                       " has no \"" + key + "\"" +
-                                       (near.empty() ? (known.empty() ? "" : " (it has: " + join(known, ", ") + ")")
-                                                     : "; did you mean \"" + near + "\"?")};
+      return Error{Code::kInvalid,
+                   "--set " + setting + ": " +
+                       (walked.empty() ? "the suite" : "\"" + walked + "\"") + " has no \"" + key +
+                       "\"" +
+                       (near.empty() ? (known.empty() ? "" : " (it has: " + join(known, ", ") + ")")
+                                     : "; did you mean \"" + near + "\"?")};
     }
     walked += (walked.empty() ? "" : ".") + key;
     at = next;

@@ -1,4 +1,5 @@
-// RawSuite: a suite file as written, before names are joined. Its declaration is also the suite's schema.
+// RawSuite: a suite file as written, before names are joined. Its declaration is also the suite's
+// schema.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ struct RawLimit {
   Limit limit;
   double at_most = 0, at_least = 0;
   std::int64_t clean_requests = 59;
-  bool has_at_most = false, has_at_least = false, has_confidence = false, has_clean_requests = false;
+  bool has_at_most = false, has_at_least = false, has_confidence = false,
+       has_clean_requests = false;
 };
 
 struct RawSuite {

@@ -14,7 +14,8 @@ Json params_rule(const std::string& key, const std::string& name, const Json& pa
 }
 
 template <typename Entries, typename SchemaOf, typename Keep>
-void narrow(Json& object, const std::string& key, const Entries& entries, SchemaOf schema_of_entry, Keep keep) {
+void narrow(Json& object, const std::string& key, const Entries& entries, SchemaOf schema_of_entry,
+            Keep keep) {
   Json names = Json::array(), rules = Json::array();
   for (const auto& [name, entry] : entries) {
     if (!keep(entry)) continue;
@@ -30,14 +31,18 @@ void narrow(Json& object, const std::string& key, const Entries& entries, Schema
 Json suite_schema(const Catalogue& catalogue) {
   Json schema = bare_suite_schema();
   Json& properties = schema["properties"];
-  narrow(properties["services"]["additionalProperties"], "start", catalogue.service_kinds,
-         [](const Catalogue::Service& kind) { return kind.schema(); }, [](const Catalogue::Service&) { return true; });
-  narrow(properties["loads"]["additionalProperties"], "probe", catalogue.probes,
-         [](const Catalogue::Probe& probe) { return probe.schema(probe.name); },
-         [](const Catalogue::Probe& probe) { return probe.load; });
-  narrow(properties["phases"]["items"]["properties"]["faults"]["items"], "fault", catalogue.faults,
-         [](const Catalogue::Fault& fault) { return fault.schema(fault.name); },
-         [](const Catalogue::Fault&) { return true; });
+  narrow(
+      properties["services"]["additionalProperties"], "start", catalogue.service_kinds,
+      [](const Catalogue::Service& kind) { return kind.schema(); },
+      [](const Catalogue::Service&) { return true; });
+  narrow(
+      properties["loads"]["additionalProperties"], "probe", catalogue.probes,
+      [](const Catalogue::Probe& probe) { return probe.schema(probe.name); },
+      [](const Catalogue::Probe& probe) { return probe.load; });
+  narrow(
+      properties["phases"]["items"]["properties"]["faults"]["items"], "fault", catalogue.faults,
+      [](const Catalogue::Fault& fault) { return fault.schema(fault.name); },
+      [](const Catalogue::Fault&) { return true; });
   Json metrics = Json::array();
   for (const JudgedMetric& metric : judged_metrics())
     if (metric.kind != MetricKind::kReported) metrics.push_back(metric.id);

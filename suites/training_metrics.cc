@@ -11,7 +11,8 @@ namespace {
 
 // Share of the step that lies in the window: no fence-post error at the edges.
 double overlap(const TrainingStep& step, const PhaseWindow& window) {
-  const std::int64_t from = std::max(step.begin, window.settled), until = std::min(step.end, window.end);
+  const std::int64_t from = std::max(step.begin, window.settled),
+                     until = std::min(step.end, window.end);
   if (until <= from) return 0;
   return static_cast<double>(until - from) / static_cast<double>(step.end - step.begin);
 }
@@ -44,21 +45,25 @@ Figure goodput(const JudgeInput& input, const Question& question, const StepWind
 
 }  // namespace
 
-StepWindow measured_steps(const JudgeInput& input, const std::string& load, const std::string& phase) {
+StepWindow measured_steps(const JudgeInput& input, const std::string& load,
+                          const std::string& phase) {
   StepWindow out;
   const auto found = input.evidence.phases.find(phase);
   if (found == input.evidence.phases.end()) return out;
   const PhaseWindow& window = found->second;
   out.window_s = window.measure_s();
   const std::size_t expected = input.plan.load(load)->nodes.size();
-  const Stretch stretch = stretch_of(input, load, phase);   // numbers start again after a restart
+  const Stretch stretch = stretch_of(input, load, phase);  // numbers start again after a restart
   std::map<std::int64_t, double> rank_steps;
-  std::map<std::int64_t, std::map<std::int64_t, StepOfAll>> attempts;   // steps of each
-  if (const auto evidence = input.evidence.loads.find(load); evidence != input.evidence.loads.end()) {
-    const TrainingStep* before = nullptr;   // of the same rank and number if there is one: the evidence is sorted
+  std::map<std::int64_t, std::map<std::int64_t, StepOfAll>> attempts;  // steps of each
+  if (const auto evidence = input.evidence.loads.find(load);
+      evidence != input.evidence.loads.end()) {
+    const TrainingStep* before =
+        nullptr;  // of the same rank and number if there is one: the evidence is sorted
     for (const TrainingStep& step : evidence->second.steps) {
       if (step.end <= stretch.begin || step.begin >= stretch.end) continue;
-      const bool again = before != nullptr && before->step == step.step && before->rank == step.rank;
+      const bool again =
+          before != nullptr && before->step == step.step && before->rank == step.rank;
       const double share = overlap(step, window);
       if (share > 0) rank_steps[step.rank] += again ? 0 : share;
       attempts[step.attempt][step.step].add(step);
@@ -66,7 +71,8 @@ StepWindow measured_steps(const JudgeInput& input, const std::string& load, cons
     }
   }
   for (std::size_t rank = 0; rank < expected; ++rank)
-    if (!rank_steps.contains(static_cast<std::int64_t>(rank))) out.silent_ranks.push_back(static_cast<std::int64_t>(rank));
+    if (!rank_steps.contains(static_cast<std::int64_t>(rank)))
+      out.silent_ranks.push_back(static_cast<std::int64_t>(rank));
   for (const auto& [attempt, steps] : attempts)
     for (const auto& [index, step] : steps) {
       if (step.end <= window.settled || step.begin >= window.end) continue;
@@ -77,12 +83,14 @@ StepWindow measured_steps(const JudgeInput& input, const std::string& load, cons
       out.compute_s.push_back(step.compute_s);
       out.comm_s.push_back(step.comm_s);
     }
-  for (auto* samples : {&out.step_s, &out.compute_s, &out.comm_s}) std::sort(samples->begin(), samples->end());
+  for (auto* samples : {&out.step_s, &out.compute_s, &out.comm_s})
+    std::sort(samples->begin(), samples->end());
   std::stable_sort(out.by_time.begin(), out.by_time.end(),
                    [](const TimedSample& a, const TimedSample& b) { return a.at_s < b.at_s; });
   if (out.silent_ranks.empty() && !rank_steps.empty()) {
-    const auto slowest = std::min_element(rank_steps.begin(), rank_steps.end(),
-                                          [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto slowest =
+        std::min_element(rank_steps.begin(), rank_steps.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
     out.slowest_rank = slowest->first;
     out.steps = slowest->second;
   }
@@ -97,7 +105,8 @@ std::vector<double> step_samples(const StepWindow& window, std::string_view metr
 
 Figure training_number(const JudgeInput& input, const Question& question) {
   const std::string_view id = question.metric->id;
-  if (id != "training.goodput" && id != "training.retained") return survival_number(input, question);
+  if (id != "training.goodput" && id != "training.retained")
+    return survival_number(input, question);
   const StepWindow window = measured_steps(input, question.load, question.phase);
   const auto n = std::ssize(window.step_s);
   if (window.steps <= 0) return Figure::lacks("no_samples");
@@ -105,8 +114,10 @@ Figure training_number(const JudgeInput& input, const Question& question) {
   const StepWindow reference = measured_steps(input, question.load, question.reference);
   if (reference.steps <= 0) return Figure::lacks("no_reference", n);
   Figure figure = Figure::of(window.rate() / reference.rate(), n);
-  figure.evidence = {{"steps_per_s", window.rate()}, {"reference_steps_per_s", reference.rate()},
-                     {"steps", window.steps}, {"reference_steps", reference.steps}};
+  figure.evidence = {{"steps_per_s", window.rate()},
+                     {"reference_steps_per_s", reference.rate()},
+                     {"steps", window.steps},
+                     {"reference_steps", reference.steps}};
   return figure;
 }
 

@@ -9,12 +9,14 @@
 namespace mixproof {
 namespace {
 
-// The end of a process and its notice come by different clocks; so far they may seem to be in the wrong order.
+// The end of a process and its notice come by different clocks; so far they may seem to be in the
+// wrong order.
 constexpr std::int64_t kSameMomentNs = 50'000'000;
 
 bool is_checkpoint_metric(std::string_view id) { return id.starts_with("training.checkpoint_"); }
 bool is_loss_metric(std::string_view id) {
-  return id == "training.steps_lost" || id == "training.resume_time" || id == "training.detect_time";
+  return id == "training.steps_lost" || id == "training.resume_time" ||
+         id == "training.detect_time";
 }
 
 const LoadEvidence* evidence_of(const JudgeInput& input, const std::string& load) {
@@ -43,13 +45,15 @@ struct CheckpointOfAll {
   }
 };
 
-std::vector<CheckpointOfAll> checkpoints_in(const JudgeInput& input, const std::string& load, const std::string& phase) {
+std::vector<CheckpointOfAll> checkpoints_in(const JudgeInput& input, const std::string& load,
+                                            const std::string& phase) {
   std::vector<CheckpointOfAll> out;
   const LoadEvidence* evidence = evidence_of(input, load);
   const PhaseWindow* window = window_of(input, phase);
   if (evidence == nullptr || window == nullptr) return out;
   std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, CheckpointOfAll> all;
-  for (const CheckpointPart& part : evidence->checkpoints) all[{part.stretch, part.attempt, part.step}].add(part);
+  for (const CheckpointPart& part : evidence->checkpoints)
+    all[{part.stretch, part.attempt, part.step}].add(part);
   for (const auto& [key, one] : all)
     if (window->measures(one.begin)) out.push_back(one);
   return out;
@@ -73,9 +77,10 @@ std::int64_t reached(const LoadEvidence& evidence, std::int64_t stretch, std::in
   return steps;
 }
 
-std::optional<std::int64_t> first_step_of_all(const LoadEvidence& evidence, std::int64_t stretch, std::int64_t attempt,
-                                              std::size_t ranks) {
-  std::map<std::pair<std::int64_t, std::int64_t>, std::pair<std::size_t, std::int64_t>> ends;   // ranks, latest end
+std::optional<std::int64_t> first_step_of_all(const LoadEvidence& evidence, std::int64_t stretch,
+                                              std::int64_t attempt, std::size_t ranks) {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::pair<std::size_t, std::int64_t>>
+      ends;  // ranks, latest end
   for (const TrainingStep& step : evidence.steps)
     if (step.stretch == stretch && step.attempt >= attempt) {
       auto& [seen, end] = ends[{step.attempt, step.step}];
@@ -102,11 +107,14 @@ RankLoss loss_of(const JudgeInput& input, const std::string& load, const NewAtte
     if (one.stretch == begun.stretch && one.attempt == begun.attempt)
       loss.steps_lost = std::max<std::int64_t>(
           0, reached(evidence, begun.stretch, begun.attempt - 1) - one.from_step);
-  loss.stepped = first_step_of_all(evidence, begun.stretch, begun.attempt, input.plan.load(load)->nodes.size());
+  loss.stepped = first_step_of_all(evidence, begun.stretch, begun.attempt,
+                                   input.plan.load(load)->nodes.size());
   return loss;
 }
 
-double seconds_between(std::int64_t from, std::int64_t until) { return static_cast<double>(until - from) * 1e-9; }
+double seconds_between(std::int64_t from, std::int64_t until) {
+  return static_cast<double>(until - from) * 1e-9;
+}
 
 Figure steps_lost(const std::vector<RankLoss>& losses) {
   std::int64_t sum = 0;
@@ -133,7 +141,8 @@ Figure worst_time(const std::vector<RankLoss>& losses, bool resume) {
 Figure checkpoint_failures(const JudgeInput& input, const Question& question) {
   const auto checkpoints = checkpoints_in(input, question.load, question.phase);
   if (checkpoints.empty()) return Figure::lacks("no_samples");
-  const auto failed = std::count_if(checkpoints.begin(), checkpoints.end(), [](const auto& one) { return !one.good; });
+  const auto failed = std::count_if(checkpoints.begin(), checkpoints.end(),
+                                    [](const auto& one) { return !one.good; });
   return Figure::of(static_cast<double>(failed), std::ssize(checkpoints));
 }
 
@@ -147,8 +156,8 @@ std::string not_applicable(const JudgedMetric& metric, const LoadPlan& load) {
   return "";
 }
 
-std::vector<double> checkpoint_samples(const JudgeInput& input, const std::string& load, const std::string& phase,
-                                       std::string_view metric) {
+std::vector<double> checkpoint_samples(const JudgeInput& input, const std::string& load,
+                                       const std::string& phase, std::string_view metric) {
   std::vector<double> out;
   for (const CheckpointOfAll& one : checkpoints_in(input, load, phase))
     if (one.good && one.ranks >= input.plan.load(load)->nodes.size())
@@ -157,7 +166,8 @@ std::vector<double> checkpoint_samples(const JudgeInput& input, const std::strin
   return out;
 }
 
-std::vector<RankLoss> losses_of(const JudgeInput& input, const std::string& load, const std::string& phase) {
+std::vector<RankLoss> losses_of(const JudgeInput& input, const std::string& load,
+                                const std::string& phase) {
   std::vector<RankLoss> out;
   const LoadEvidence* evidence = evidence_of(input, load);
   const PhaseWindow* window = window_of(input, phase);
@@ -166,12 +176,14 @@ std::vector<RankLoss> losses_of(const JudgeInput& input, const std::string& load
     const RankLoss loss = loss_of(input, load, begun);
     if (loss.at >= window->begin && loss.at < window->end) out.push_back(loss);
   }
-  std::sort(out.begin(), out.end(), [](const RankLoss& a, const RankLoss& b) { return a.attempt < b.attempt; });
+  std::sort(out.begin(), out.end(),
+            [](const RankLoss& a, const RankLoss& b) { return a.attempt < b.attempt; });
   return out;
 }
 
 Figure survival_number(const JudgeInput& input, const Question& question) {
-  if (question.metric->id == "training.checkpoint_failures") return checkpoint_failures(input, question);
+  if (question.metric->id == "training.checkpoint_failures")
+    return checkpoint_failures(input, question);
   const LoadEvidence* evidence = evidence_of(input, question.load);
   if (evidence == nullptr || evidence->steps.empty()) return Figure::lacks("no_samples");
   const std::vector<RankLoss> losses = losses_of(input, question.load, question.phase);
@@ -183,7 +195,9 @@ bool survived(const JudgeInput& input, const ProcessExit& exit) {
   const LoadPlan* load = input.plan.load(base_of(exit.what));
   const LoadEvidence* evidence = load == nullptr ? nullptr : evidence_of(input, load->name);
   if (evidence == nullptr || load->on_loss != "resume") return false;
-  return first_step_of_all(*evidence, stretch_of_task(exit.what), exit.attempt + 1, load->nodes.size()).has_value();
+  return first_step_of_all(*evidence, stretch_of_task(exit.what), exit.attempt + 1,
+                           load->nodes.size())
+      .has_value();
 }
 
 }  // namespace mixproof

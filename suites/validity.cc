@@ -19,7 +19,8 @@ constexpr double kLatenessFloorS = 0.001, kLatenessShare = 0.02;
 constexpr double kDroppedShare = 0.001, kSentShare = 0.999;
 constexpr double kClientCpuLimit = 0.85, kStealLimit = 0.05;
 constexpr double kLeastWindowShare = 0.98;
-constexpr double kCountSigmas = 5;   // of a Poisson count; a wrong alarm in about two million windows
+constexpr double kCountSigmas =
+    5;  // of a Poisson count; a wrong alarm in about two million windows
 
 bool is_client_fault(const Request& request) {
   const bool server_unreachable =
@@ -32,7 +33,9 @@ struct ProblemFinder {
   const PhasePlan& phase;
   std::vector<Problem> out;
 
-  void add(std::string reason, std::string detail) { out.push_back({std::move(reason), std::move(detail)}); }
+  void add(std::string reason, std::string detail) {
+    out.push_back({std::move(reason), std::move(detail)});
+  }
 
   const PhaseWindow* window() const {
     const auto found = input.evidence.phases.find(phase.name);
@@ -44,29 +47,33 @@ struct ProblemFinder {
     if (w == nullptr) return add("not_run", "phase " + phase.name + " was not run");
     if (!w->complete) return add("phase_incomplete", "phase " + phase.name + " was cut short");
     if (w->measure_s() < kLeastWindowShare * phase.measure_s || w->settled < w->begin)
-      add("phase_incomplete", format("phase %s measured %.1f s of %.1f s", phase.name.c_str(), w->measure_s(),
-                                     phase.measure_s));
+      add("phase_incomplete", format("phase %s measured %.1f s of %.1f s", phase.name.c_str(),
+                                     w->measure_s(), phase.measure_s));
   }
 
   void losses(const PhaseWindow& w) {
     for (std::size_t i = 0; i < input.evidence.lost.size(); ++i)
       if (input.evidence.lost[i].second < w.end)
-        add("lost_node", "node " + input.evidence.lost[i].first + " was lost: " + input.evidence.lost_why[i]);
+        add("lost_node",
+            "node " + input.evidence.lost[i].first + " was lost: " + input.evidence.lost_why[i]);
     for (const ProcessExit& exit : input.evidence.exits)
       if (exit.at < w.end && concerns(exit.what) && !explained(exit))
         add("process_exit", exit.what + " on " + exit.node + " ended by itself: " + exit.status);
     for (const RunError& error : input.evidence.errors)
       if ((error.at == 0 || error.at < w.end) && concerns(error.what))
-        out.push_back({"error_" + std::string(code_name(error.code)), error.what + ": " + error.message, error.code,
+        out.push_back({"error_" + std::string(code_name(error.code)),
+                       error.what + ": " + error.message, error.code,
                        error.what.substr(0, error.what.find('['))});
   }
 
-  // The death of a fault's target is what the fault is about; and a load that resumes may lose ranks if it did resume.
+  // The death of a fault's target is what the fault is about; and a load that resumes may lose
+  // ranks if it did resume.
   bool explained(const ProcessExit& exit) const {
     if (survived(input, exit)) return true;
     const std::vector<FaultFacts> faults = all_faults_of(input);
     return std::any_of(faults.begin(), faults.end(), [&](const FaultFacts& fault) {
-      return fault.injected && fault.plan->target == exit.what && exit.at >= fault.on - fault.on_uncertainty_ns;
+      return fault.injected && fault.plan->target == exit.what &&
+             exit.at >= fault.on - fault.on_uncertainty_ns;
     });
   }
 
@@ -90,40 +97,50 @@ struct ProblemFinder {
   void load(const std::string& name) {
     const LoadPlan& plan = *input.plan.load(name);
     const auto found = input.evidence.loads.find(name);
-    if (found == input.evidence.loads.end()) return add("load_absent", "load " + name + " left no rows");
+    if (found == input.evidence.loads.end())
+      return add("load_absent", "load " + name + " left no rows");
     const LoadEvidence& evidence = found->second;
     if (!evidence.unmapped_node.empty())
       add("no_clock", "no clock row tells the time of node " + evidence.unmapped_node);
     if (evidence.bad_rows > 0)
       add("bad_rows", format("%lld rows of load %s contradict themselves, the first a %s",
-                             static_cast<long long>(evidence.bad_rows), name.c_str(), evidence.first_bad_row.c_str()));
-    if (plan.probe == "inference") inference(plan);
-    else if (plan.probe == "training") training(plan);
-    else if (std::find(input.evidence.ready.begin(), input.evidence.ready.end(), name) == input.evidence.ready.end())
+                             static_cast<long long>(evidence.bad_rows), name.c_str(),
+                             evidence.first_bad_row.c_str()));
+    if (plan.probe == "inference")
+      inference(plan);
+    else if (plan.probe == "training")
+      training(plan);
+    else if (std::find(input.evidence.ready.begin(), input.evidence.ready.end(), name) ==
+             input.evidence.ready.end())
       add("load_absent", "load " + name + " was never ready");
   }
 
   void inference(const LoadPlan& plan) {
     const auto requests = measured_requests(input.evidence, plan.name, phase.name);
-    if (requests.empty()) return add("load_absent", "load " + plan.name + " scheduled no request in " + phase.name);
+    if (requests.empty())
+      return add("load_absent", "load " + plan.name + " scheduled no request in " + phase.name);
     announced(found_load(plan.name), plan);
     std::set<std::int64_t> indices;
     for (const Request* request : requests) indices.insert(request->index);
     const auto span = *indices.rbegin() - *indices.begin() + 1;
     if (span != std::ssize(indices) || std::ssize(indices) != std::ssize(requests))
-      add("missing_rows", format("%lld rows for %lld scheduled requests of load %s in %s",
-                                 static_cast<long long>(requests.size()), static_cast<long long>(span),
-                                 plan.name.c_str(), phase.name.c_str()));
+      add("missing_rows",
+          format("%lld rows for %lld scheduled requests of load %s in %s",
+                 static_cast<long long>(requests.size()), static_cast<long long>(span),
+                 plan.name.c_str(), phase.name.c_str()));
     const double expected = expected_requests(plan);
     const double difference = std::fabs(static_cast<double>(requests.size()) - expected);
     if (expected > 0 && difference > kCountSigmas * std::sqrt(expected) + 2)
-      add("missing_rows", format("%zu requests of load %s in %s, where its rate gives about %.0f", requests.size(),
-                                 plan.name.c_str(), phase.name.c_str(), expected));
+      add("missing_rows", format("%zu requests of load %s in %s, where its rate gives about %.0f",
+                                 requests.size(), plan.name.c_str(), phase.name.c_str(), expected));
   }
 
-  const LoadEvidence& found_load(const std::string& name) const { return input.evidence.loads.at(name); }
+  const LoadEvidence& found_load(const std::string& name) const {
+    return input.evidence.loads.at(name);
+  }
 
-  // The load said beforehand how many requests each phase has, and numbers them in that order: each must have its row.
+  // The load said beforehand how many requests each phase has, and numbers them in that order: each
+  // must have its row.
   void announced(const LoadEvidence& evidence, const LoadPlan& plan) {
     for (const auto& [stretch, by_phase] : evidence.scheduled) {
       const auto mine = by_phase.find(phase.name);
@@ -131,16 +148,19 @@ struct ProblemFinder {
       std::int64_t first = 0;
       for (const PhasePlan& before : input.plan.phases) {
         if (before.name == phase.name) break;
-        if (const auto count = by_phase.find(before.name); count != by_phase.end()) first += count->second;
+        if (const auto count = by_phase.find(before.name); count != by_phase.end())
+          first += count->second;
       }
       std::set<std::int64_t> seen;
       for (const Request& request : evidence.requests)
-        if (request.stretch == stretch && request.index >= first && request.index < first + mine->second)
+        if (request.stretch == stretch && request.index >= first &&
+            request.index < first + mine->second)
           seen.insert(request.index);
       if (std::ssize(seen) < mine->second)
-        add("missing_rows", format("%lld of %lld scheduled requests of load %s in %s left no row",
-                                   static_cast<long long>(mine->second - std::ssize(seen)),
-                                   static_cast<long long>(mine->second), plan.name.c_str(), phase.name.c_str()));
+        add("missing_rows",
+            format("%lld of %lld scheduled requests of load %s in %s left no row",
+                   static_cast<long long>(mine->second - std::ssize(seen)),
+                   static_cast<long long>(mine->second), plan.name.c_str(), phase.name.c_str()));
     }
   }
 
@@ -159,15 +179,18 @@ struct ProblemFinder {
     if (steps.silent_ranks.size() == plan.nodes.size())
       return add("load_absent", "load " + plan.name + " made no step in " + phase.name);
     for (const std::int64_t rank : steps.silent_ranks)
-      add("missing_ranks", format("rank %lld of load %s made no step in %s", static_cast<long long>(rank),
-                                  plan.name.c_str(), phase.name.c_str()));
+      add("missing_ranks",
+          format("rank %lld of load %s made no step in %s", static_cast<long long>(rank),
+                 plan.name.c_str(), phase.name.c_str()));
     if (steps.partial_steps > 0)
       add("missing_rows", format("%lld steps of load %s in %s were not reported by every rank",
-                                 static_cast<long long>(steps.partial_steps), plan.name.c_str(), phase.name.c_str()));
+                                 static_cast<long long>(steps.partial_steps), plan.name.c_str(),
+                                 phase.name.c_str()));
   }
 };
 
-std::string client_rows_trouble(const LoadEvidence& evidence, std::int64_t from, std::int64_t until) {
+std::string client_rows_trouble(const LoadEvidence& evidence, std::int64_t from,
+                                std::int64_t until) {
   double cpu = 0, steal = 0, n = 0;
   for (const ClientSample& sample : evidence.client) {
     if (sample.at < from || sample.at >= until) continue;
@@ -176,12 +199,15 @@ std::string client_rows_trouble(const LoadEvidence& evidence, std::int64_t from,
     n += 1;
   }
   if (n == 0) return "no client row tells how busy the load generator was";
-  if (!(cpu / n <= kClientCpuLimit)) return format("the load generator used %.0f %% of its core", 100 * cpu / n);
-  if (!(steal / n <= kStealLimit)) return format("%.1f %% of the machine's time was stolen", 100 * steal / n);
+  if (!(cpu / n <= kClientCpuLimit))
+    return format("the load generator used %.0f %% of its core", 100 * cpu / n);
+  if (!(steal / n <= kStealLimit))
+    return format("%.1f %% of the machine's time was stolen", 100 * steal / n);
   return "";
 }
 
-std::string client_trouble(const LoadPlan& plan, const LoadEvidence& evidence, std::int64_t from, std::int64_t until) {
+std::string client_trouble(const LoadPlan& plan, const LoadEvidence& evidence, std::int64_t from,
+                           std::int64_t until) {
   std::vector<const Request*> requests;
   double dropped = 0, unsent = 0;
   for (const Request& request : evidence.requests) {
@@ -192,8 +218,10 @@ std::string client_trouble(const LoadPlan& plan, const LoadEvidence& evidence, s
   }
   if (requests.empty()) return "";
   const auto n = static_cast<double>(requests.size());
-  if (dropped / n > kDroppedShare) return format("the load generator dropped %.0f of %.0f requests", dropped, n);
-  if (1 - unsent / n < kSentShare) return format("the load generator did not send %.0f of %.0f requests", unsent, n);
+  if (dropped / n > kDroppedShare)
+    return format("the load generator dropped %.0f of %.0f requests", dropped, n);
+  if (1 - unsent / n < kSentShare)
+    return format("the load generator did not send %.0f of %.0f requests", unsent, n);
   const double bound = plan.slo && std::isfinite(plan.slo->ttft_s)
                            ? std::max(kLatenessFloorS, kLatenessShare * plan.slo->ttft_s)
                            : kLatenessFloorS;
@@ -201,7 +229,8 @@ std::string client_trouble(const LoadPlan& plan, const LoadEvidence& evidence, s
                                       std::pair{"inference.receive_lag", "read late"}}) {
     const auto p99 = nearest_rank(request_samples(requests, metric), 0.99);
     if (p99 && !(*p99 <= bound))
-      return format("the load generator %s: p99 %.1f ms, allowed %.1f ms", words, *p99 * 1e3, bound * 1e3);
+      return format("the load generator %s: p99 %.1f ms, allowed %.1f ms", words, *p99 * 1e3,
+                    bound * 1e3);
   }
   return client_rows_trouble(evidence, from, until);
 }
@@ -230,7 +259,8 @@ std::string measurement_trouble(const JudgeInput& input, const std::string& load
   return client_trouble(*plan, evidence->second, from, until);
 }
 
-double client_error_s(const JudgeInput& input, const std::string& load, std::int64_t from, std::int64_t until) {
+double client_error_s(const JudgeInput& input, const std::string& load, std::int64_t from,
+                      std::int64_t until) {
   double worst = 0;
   if (const auto evidence = input.evidence.loads.find(load); evidence != input.evidence.loads.end())
     for (const Request& request : evidence->second.requests)

@@ -1,5 +1,5 @@
-// Rules of the tree that are objective: who may include whom, where vendor headers live, one test an entry, every test
-// built, generated files fresh.
+// Rules of the tree that are objective: who may include whom, where vendor headers live, one test
+// an entry, every test built, generated files fresh.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::string read(const fs::path& path) {
 }
 
 struct Source {
-  std::string path;   // relative to the root
+  std::string path;  // relative to the root
   std::vector<std::string> includes;
 };
 
@@ -47,7 +47,8 @@ std::string included(const std::string& line) {
 // Whether a word stands there by itself.
 bool has_word(const std::string& text, const std::string& word) {
   const auto part_of_word = [&](std::size_t at) {
-    return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
+    return at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
   };
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
     if (!(at > 0 && part_of_word(at - 1)) && !part_of_word(at + word.size())) return true;
@@ -70,9 +71,22 @@ std::vector<Source> sources() {
 }
 
 // The longest of these that begins a path is its room.
-const std::vector<std::string> kRooms = {"harness/base", "harness/transport", "harness/agent", "harness/controller",
-                                         "harness/cli", "probes/backends/ucx", "probes/backends/cpu", "probes/backends",
-                                         "probes/checkpoint", "probes/inference", "probes", "faults", "suites/services", "suites", "reports", "tests"};
+const std::vector<std::string> kRooms = {"harness/base",
+                                         "harness/transport",
+                                         "harness/agent",
+                                         "harness/controller",
+                                         "harness/cli",
+                                         "probes/backends/ucx",
+                                         "probes/backends/cpu",
+                                         "probes/backends",
+                                         "probes/checkpoint",
+                                         "probes/inference",
+                                         "probes",
+                                         "faults",
+                                         "suites/services",
+                                         "suites",
+                                         "reports",
+                                         "tests"};
 
 std::string room_of(const std::string& path) {
   std::string best;
@@ -81,13 +95,17 @@ std::string room_of(const std::string& path) {
   return best;
 }
 
-// Besides itself, what each room may include. The command line and the tests may include everything.
+// Besides itself, what each room may include. The command line and the tests may include
+// everything.
 const std::map<std::string, std::set<std::string>> kMay = {
     {"harness/base", {}},
     {"harness/transport", {"harness/base"}},
     {"harness/agent", {"harness/base", "harness/transport", "probes", "faults"}},
-    {"harness/controller", {"harness/base", "harness/transport", "suites", "suites/services", "reports"}},
-    {"probes", {"harness/base", "probes/inference", "probes/backends", "probes/backends/cpu", "probes/checkpoint"}},
+    {"harness/controller",
+     {"harness/base", "harness/transport", "suites", "suites/services", "reports"}},
+    {"probes",
+     {"harness/base", "probes/inference", "probes/backends", "probes/backends/cpu",
+      "probes/checkpoint"}},
     {"probes/inference", {"harness/base", "probes"}},
     {"probes/backends", {"harness/base"}},
     {"probes/checkpoint", {"harness/base"}},
@@ -104,7 +122,8 @@ std::string complaint(const Source& source, const std::string& include) {
   if (to.empty() || from == to || kMay.count(from) == 0) return "";
   if (kMay.at(from).count(to) != 0) {
     // Of a catalog's folder only its interface may be seen from outside.
-    const bool entry = (to == "probes" && include != "probes/probe.h") || (to == "faults" && include != "faults/fault.h");
+    const bool entry = (to == "probes" && include != "probes/probe.h") ||
+                       (to == "faults" && include != "faults/fault.h");
     if (!entry) return "";
   }
   return source.path + " includes " + include;
@@ -127,9 +146,10 @@ TEST(Tidy, AWrongDirectionIsNoticed) {
 }
 
 TEST(Tidy, VendorHeadersStayInTheirBackends) {
-  const std::map<std::string, std::string> homes = {{"ucp/", "probes/backends/ucx/"}, {"ucs/", "probes/backends/ucx/"},
-                                                    {"cblas.h", "probes/backends/cpu/"}, {"nccl.h", "probes/backends/"},
-                                                    {"cuda", "probes/backends/"}, {"liburing.h", "probes/backends/"}};
+  const std::map<std::string, std::string> homes = {
+      {"ucp/", "probes/backends/ucx/"},    {"ucs/", "probes/backends/ucx/"},
+      {"cblas.h", "probes/backends/cpu/"}, {"nccl.h", "probes/backends/"},
+      {"cuda", "probes/backends/"},        {"liburing.h", "probes/backends/"}};
   for (const Source& source : sources())
     for (const std::string& include : source.includes)
       for (const auto& [vendor, home] : homes)
@@ -141,7 +161,8 @@ TEST(Tidy, VendorHeadersStayInTheirBackends) {
 TEST(Tidy, HeadersDoNotPullInTheJsonLibrary) {
   for (const Source& source : sources())
     if (source.path.ends_with(".h") && !starts_with(source.path, "tests/")) {
-      EXPECT_EQ(std::count(source.includes.begin(), source.includes.end(), "nlohmann/json.hpp"), 0) << source.path;
+      EXPECT_EQ(std::count(source.includes.begin(), source.includes.end(), "nlohmann/json.hpp"), 0)
+          << source.path;
     }
 }
 
@@ -174,19 +195,23 @@ TEST(Tidy, EveryTestIsBuilt) {
 
 TEST(Tidy, NothingIsLeftForLater) {
   // In two halves, so that this file does not find itself.
-  const std::vector<std::string> later = {std::string("TO") + "DO", std::string("FIX") + "ME", std::string("XX") + "X",
-                                          std::string("HA") + "CK"};
+  const std::vector<std::string> later = {std::string("TO") + "DO", std::string("FIX") + "ME",
+                                          std::string("XX") + "X", std::string("HA") + "CK"};
   for (const Source& source : sources()) {
     const std::string text = read(kRoot / source.path);
-    for (const std::string& word : later) EXPECT_FALSE(has_word(text, word)) << source.path << " says " << word;
-    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 600) << source.path << " does more than one job";
+    for (const std::string& word : later)
+      EXPECT_FALSE(has_word(text, word)) << source.path << " says " << word;
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 600)
+        << source.path << " does more than one job";
   }
 }
 
 // Stale: run the command at the top of the page and commit what it writes.
 TEST(Tidy, CatalogsAreFresh) {
-  EXPECT_EQ(read(kRoot / "probes/CATALOG.md"), probes_markdown()) << "mixproof list probes --markdown > probes/CATALOG.md";
-  EXPECT_EQ(read(kRoot / "faults/CATALOG.md"), faults_markdown()) << "mixproof list faults --markdown > faults/CATALOG.md";
+  EXPECT_EQ(read(kRoot / "probes/CATALOG.md"), probes_markdown())
+      << "mixproof list probes --markdown > probes/CATALOG.md";
+  EXPECT_EQ(read(kRoot / "faults/CATALOG.md"), faults_markdown())
+      << "mixproof list faults --markdown > faults/CATALOG.md";
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ std::map<std::string, std::string> texts_of(const Json& json, std::string_view k
 }
 
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
 }
 
@@ -59,9 +60,9 @@ struct Agent::Task {
   std::string what;
   bool worker = false, restart = false, stopping = false, said_done = false;
   ChildSpec spec;
-  std::string first_line;              // of a worker: its spec
+  std::string first_line;  // of a worker: its spec
   std::unique_ptr<Child> child;
-  std::vector<std::int64_t> waiting;   // stop requests to answer when it is gone
+  std::vector<std::int64_t> waiting;  // stop requests to answer when it is gone
 };
 
 struct Agent::Guarded {
@@ -78,7 +79,9 @@ void Agent::start() {
                  .on_signal = [this](int signal) { leave("signal " + std::to_string(signal)); }});
   const Result<Json> recovered = recover(false);
   recovered_ = recovered.ok() ? *recovered : Json{{"error", recovered.error().message}};
-  const Json handshake = {{"mixproof", "agent"}, {"build", options_.build}, {"boot_id", world_.boot_id()},
+  const Json handshake = {{"mixproof", "agent"},
+                          {"build", options_.build},
+                          {"boot_id", world_.boot_id()},
                           {"faults", recovered_}};
   if (!world_.tell_parent(line_of(handshake)).ok()) leave("nobody reads");
 }
@@ -88,7 +91,7 @@ void Agent::on_line(std::string_view line) {
   if (!request.ok()) return event({{"event", "note"}, {"message", request.error().message}});
   const std::int64_t id = integer_at(*request, "id");
   const std::string order = text_at(*request, "do");
-  if (order == "stop") return stop_task(*request);   // answered when the task is gone
+  if (order == "stop") return stop_task(*request);  // answered when the task is gone
   reply(id, handle(order, *request));
   if (order == "bye") leave("bye");
 }
@@ -121,7 +124,8 @@ Result<Json> Agent::hello(const Json& request) {
   return Json{{"faults", recovered_}};
 }
 
-// "resolve": {tasks, pids} whose processes a probe is to look at; they become its parameter "processes".
+// "resolve": {tasks, pids} whose processes a probe is to look at; they become its parameter
+// "processes".
 Status Agent::resolve_processes(const Json& request, Json& spec) const {
   const Json* resolve = member(request, "resolve");
   if (resolve == nullptr) return ok();
@@ -135,7 +139,8 @@ Status Agent::resolve_processes(const Json& request, Json& spec) const {
     for (const Json& entry : *names) {
       const std::string name = entry.is_string() ? entry.get<std::string>() : "";
       const auto it = tasks_.find(name);
-      if (it == tasks_.end()) return Error{Code::kUnavailable, name + " is not running on " + node_};
+      if (it == tasks_.end())
+        return Error{Code::kUnavailable, name + " is not running on " + node_};
       for (const ProcessId& process : processes_of(*it->second)) add(name, process);
     }
   if (const Json* pids = member(*resolve, "pids"))
@@ -148,10 +153,12 @@ Status Agent::resolve_processes(const Json& request, Json& spec) const {
   return ok();
 }
 
-// {what, kind: worker | service, argv, env{}, files{name: text}, cpus, restart, grouped, spec{}, resolve{}} -> {pid}
+// {what, kind: worker | service, argv, env{}, files{name: text}, cpus, restart, grouped, spec{},
+// resolve{}} -> {pid}
 Result<Json> Agent::start_task(const Json& request) {
   const std::string what = text_at(request, "what");
-  if (what.empty() || directory_.empty()) return Error{Code::kInvalid, "start without name or hello"};
+  if (what.empty() || directory_.empty())
+    return Error{Code::kInvalid, "start without name or hello"};
   if (tasks_.count(what) != 0) return Error{Code::kInvalid, what + " is already running"};
   auto task = std::make_unique<Task>();
   task->what = what;
@@ -160,7 +167,8 @@ Result<Json> Agent::start_task(const Json& request) {
   ChildSpec& spec = task->spec;
   spec.environment = texts_of(request, "env");
   spec.cpus = text_at(request, "cpus");
-  if (flag_at(request, "grouped", true) && !cgroup_.empty()) spec.cgroup = cgroup_ + "/" + plain_name(what);
+  if (flag_at(request, "grouped", true) && !cgroup_.empty())
+    spec.cgroup = cgroup_ + "/" + plain_name(what);
   spec.log = directory_ + "/logs/" + plain_name(what) + ".log";
   spec.lines = task->worker;
   const std::string work = directory_ + "/" + plain_name(what);
@@ -176,8 +184,10 @@ Result<Json> Agent::start_task(const Json& request) {
     for (const auto& [name, content] : texts_of(request, "files"))
       TRY(world_.files().replace(work + "/" + plain_name(name), content));
     const Json* argv = member(request, "argv");
-    if (argv == nullptr || !argv->is_array() || argv->empty()) return Error{Code::kInvalid, "service without argv"};
-    for (const Json& word : *argv) spec.argv.push_back(word.is_string() ? word.get<std::string>() : "");
+    if (argv == nullptr || !argv->is_array() || argv->empty())
+      return Error{Code::kInvalid, "service without argv"};
+    for (const Json& word : *argv)
+      spec.argv.push_back(word.is_string() ? word.get<std::string>() : "");
     for (std::string& word : spec.argv) replace_all(word, "{dir}", work);
     for (auto& [name, value] : spec.environment) replace_all(value, "{dir}", work);
   }
@@ -189,8 +199,9 @@ Result<Json> Agent::start_task(const Json& request) {
 
 Status Agent::spawn_task(Task& task) {
   const std::string what = task.what;
-  task.child = TRY(world_.spawn(task.spec, {.on_line = [this, what](std::string_view line) { task_line(what, line); },
-                                            .on_exit = [this, what](int status) { task_exit(what, status); }}));
+  task.child = TRY(world_.spawn(
+      task.spec, {.on_line = [this, what](std::string_view line) { task_line(what, line); },
+                  .on_exit = [this, what](int status) { task_exit(what, status); }}));
   if (task.worker) return task.child->send(task.first_line);
   return ok();
 }
@@ -199,7 +210,8 @@ Status Agent::spawn_task(Task& task) {
 Result<Json> Agent::tell_task(const Json& request) {
   const auto it = tasks_.find(text_at(request, "what"));
   const Json* line = member(request, "line");
-  if (it == tasks_.end() || line == nullptr) return Error{Code::kUnavailable, text_at(request, "what") + " is not running"};
+  if (it == tasks_.end() || line == nullptr)
+    return Error{Code::kUnavailable, text_at(request, "what") + " is not running"};
   TRY(it->second->child->send(line_of(*line)));
   return Json::object();
 }
@@ -235,7 +247,8 @@ void Agent::task_line(const std::string& what, std::string_view line) {
     return event({{"event", "note"}, {"message", what + " wrote a line that is not ours"}});
   for (const char* kind : {"row", "ready", "failed", "gather", "done"})
     if (message->contains(kind)) {
-      if (std::string_view(kind) == "done" || std::string_view(kind) == "failed") it->second->said_done = true;
+      if (std::string_view(kind) == "done" || std::string_view(kind) == "failed")
+        it->second->said_done = true;
       (*message)["event"] = kind;
       (*message)["what"] = what;
       return event(std::move(*message));
@@ -249,12 +262,17 @@ void Agent::task_exit(const std::string& what, int wait_status) {
   if (!task.spec.cgroup.empty()) {
     // Whatever it left running goes with it.
     const Status cleared = world_.clear_cgroup(task.spec.cgroup);
-    if (!cleared.ok()) event({{"event", "note"}, {"message", what + ": " + cleared.error().message}});
+    if (!cleared.ok())
+      event({{"event", "note"}, {"message", what + ": " + cleared.error().message}});
   }
   const bool expected = task.stopping || (task.worker && task.said_done);
-  event({{"event", "exit"}, {"what", what}, {"at_ns", world_.now(Clock::kMonotonic).count()},
-         {"status", exit_text(wait_status)}, {"code", WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1},
-         {"expected", expected}, {"log", expected ? "" : log_tail(task)}});
+  event({{"event", "exit"},
+         {"what", what},
+         {"at_ns", world_.now(Clock::kMonotonic).count()},
+         {"status", exit_text(wait_status)},
+         {"code", WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1},
+         {"expected", expected},
+         {"log", expected ? "" : log_tail(task)}});
   for (const std::int64_t id : task.waiting) reply(id, Json::object());
   if (!task.restart || task.stopping || leaving_) {
     tasks_.erase(it);
@@ -265,7 +283,8 @@ void Agent::task_exit(const std::string& what, int wait_status) {
     if (again == tasks_.end() || again->second->stopping) return;
     const Status spawned = spawn_task(*again->second);
     if (!spawned.ok()) {
-      event({{"event", "note"}, {"message", what + " cannot be restarted: " + spawned.error().message}});
+      event({{"event", "note"},
+             {"message", what + " cannot be restarted: " + spawned.error().message}});
       tasks_.erase(again);
       return;
     }
@@ -286,14 +305,17 @@ std::vector<ProcessId> Agent::processes_of(const Task& task) const {
       const Result<ProcessId> id = world_.host().identify(pid);
       if (id.ok()) out.push_back(*id);
     }
-  if (out.empty() && task.child && task.child->id().start_ticks != 0) out.push_back(task.child->id());
+  if (out.empty() && task.child && task.child->id().start_ticks != 0)
+    out.push_back(task.child->id());
   return out;
 }
 
-// {fault, params{}, target: words, what: [names], pids: [..]} -> the plan; also what `inject` takes.
+// {fault, params{}, target: words, what: [names], pids: [..]} -> the plan; also what `inject`
+// takes.
 Result<FaultPlan> Agent::plan_fault(const Json& request) {
   const FaultSpec* spec = fault_named(text_at(request, "fault"));
-  if (spec == nullptr) return Error{Code::kInvalid, "unknown fault '" + text_at(request, "fault") + "'"};
+  if (spec == nullptr)
+    return Error{Code::kInvalid, "unknown fault '" + text_at(request, "fault") + "'"};
   const std::unique_ptr<Fault> fault = spec->create();
   const Json* params = member(request, "params");
   TRY(read_params(params == nullptr ? Json::object() : *params, fault->params()));
@@ -302,32 +324,39 @@ Result<FaultPlan> Agent::plan_fault(const Json& request) {
   if (const Json* names = member(request, "what"); names != nullptr)
     for (const Json& name : *names) {
       const auto it = tasks_.find(name.is_string() ? name.get<std::string>() : "");
-      if (it == tasks_.end()) return Error{Code::kUnavailable, target.words + " is not running on " + node_};
+      if (it == tasks_.end())
+        return Error{Code::kUnavailable, target.words + " is not running on " + node_};
       const std::vector<ProcessId> processes = processes_of(*it->second);
       target.processes.insert(target.processes.end(), processes.begin(), processes.end());
     }
   if (const Json* pids = member(request, "pids"); pids != nullptr)
     for (const Json& pid : *pids) {
-      const ProcessId id = TRY(world_.host().identify(pid.is_number_integer() ? pid.get<int>() : 0));
+      const ProcessId id =
+          TRY(world_.host().identify(pid.is_number_integer() ? pid.get<int>() : 0));
       target.processes.push_back(id);
     }
   const ProcessId self = world_.self();
   for (const ProcessId& process : target.processes)
     if (process.pid <= 1 || process == self)
       return Error{Code::kInvalid, "process " + std::to_string(process.pid) + " is protected"};
-  if (target.processes.empty()) return Error{Code::kInvalid, target.words + " resolves to no process"};
+  if (target.processes.empty())
+    return Error{Code::kInvalid, target.words + " resolves to no process"};
   return fault->plan(world_.host(), target);
 }
 
 // {id: fault id, ..., lease_ms} -> {plan}; its states follow as events.
 Result<Json> Agent::inject(const Json& request) {
   const std::string id = text_at(request, "fault_id");
-  if (id.empty() || guards_.count(id) != 0) return Error{Code::kInvalid, "fault id is empty or in use"};
+  if (id.empty() || guards_.count(id) != 0)
+    return Error{Code::kInvalid, "fault id is empty or in use"};
   const std::vector<FaultOnNode> faults = TRY(survey_faults(world_, options_.state_dir));
   for (const FaultOnNode& other : faults)
     if (!other.resolved())
-      return Error{Code::kRefused, "fault " + other.journal.fault + " of run " + other.journal.run + " on this node is not "
-                                   "resolved (" + (other.guarded ? "in effect" : "dirty") + "); see `mixproof fault recover`"};
+      return Error{Code::kRefused, "fault " + other.journal.fault + " of run " + other.journal.run +
+                                       " on this node is not "
+                                       "resolved (" +
+                                       (other.guarded ? "in effect" : "dirty") +
+                                       "); see `mixproof fault recover`"};
   const FaultPlan plan = TRY(plan_fault(request));
   const Json plan_json = fault_plan_to_json(plan);
   auto guarded = std::make_unique<Guarded>();
@@ -336,10 +365,13 @@ Result<Json> Agent::inject(const Json& request) {
   spec.log = directory_ + "/logs/guard.log";
   spec.outlives_parent = true;
   spec.cgroup = guard_cgroup(id);
-  guarded->child = TRY(world_.spawn(spec, {.on_line = [this, id](std::string_view line) { guard_line(id, line); },
-                                           .on_exit = [this, id](int) { guard_exit(id); }}));
-  const Json order = {{"run", run_}, {"fault", id}, {"node", node_}, {"state_dir", options_.state_dir},
-                      {"plan", plan_json}, {"lease_ms", integer_at(request, "lease_ms")}, {"cgroup", spec.cgroup}};
+  guarded->child = TRY(
+      world_.spawn(spec, {.on_line = [this, id](std::string_view line) { guard_line(id, line); },
+                          .on_exit = [this, id](int) { guard_exit(id); }}));
+  const Json order = {{"run", run_},          {"fault", id},
+                      {"node", node_},        {"state_dir", options_.state_dir},
+                      {"plan", plan_json},    {"lease_ms", integer_at(request, "lease_ms")},
+                      {"cgroup", spec.cgroup}};
   Child& child = *guarded->child;
   guards_[id] = std::move(guarded);
   TRY(child.send(line_of({{"guard", order}})));
@@ -353,9 +385,11 @@ std::string Agent::guard_cgroup(const std::string& fault) const {
 
 Result<Json> Agent::order_guard(const Json& request, const std::string& order) {
   const auto it = guards_.find(text_at(request, "fault_id"));
-  if (it == guards_.end() || !it->second->child) return Error{Code::kUnavailable, "no such fault in effect"};
-  TRY(it->second->child->send(line_of({{"do", order}, {"lease_ms", integer_at(request, "lease_ms")},
-                                          {"why", text_at(request, "why", "ordered")}})));
+  if (it == guards_.end() || !it->second->child)
+    return Error{Code::kUnavailable, "no such fault in effect"};
+  TRY(it->second->child->send(line_of({{"do", order},
+                                       {"lease_ms", integer_at(request, "lease_ms")},
+                                       {"why", text_at(request, "why", "ordered")}})));
   return Json::object();
 }
 
@@ -376,9 +410,13 @@ void Agent::guard_exit(const std::string& fault) {
   if (!cgroup_.empty()) static_cast<void>(world_.clear_cgroup(guard_cgroup(fault)));
   if (state != "clean" && state != "dirty" && state != "refused") {
     // The guard died with its fault on: its journal says what to undo.
-    event({{"event", "fault"}, {"fault", fault}, {"state", "guard_lost"},
-           {"at_ns", world_.now(Clock::kMonotonic).count()}, {"detail", "after '" + state + "'"}});
-    const Result<std::vector<FaultOnNode>> faults = recover_faults(world_, options_.state_dir, options_.operators);
+    event({{"event", "fault"},
+           {"fault", fault},
+           {"state", "guard_lost"},
+           {"at_ns", world_.now(Clock::kMonotonic).count()},
+           {"detail", "after '" + state + "'"}});
+    const Result<std::vector<FaultOnNode>> faults =
+        recover_faults(world_, options_.state_dir, options_.operators);
     // Without a journal nothing was done: it comes before every effect.
     std::string outcome = faults.ok() ? "refused" : "dirty";
     std::string detail = faults.ok() ? "its guard ended before it began" : faults.error().message;
@@ -386,28 +424,35 @@ void Agent::guard_exit(const std::string& fault) {
       for (const FaultOnNode& one : *faults)
         if (one.path == journal_path(options_.state_dir, run_, fault)) {
           outcome = one.resolved() ? "clean" : "dirty";
-          detail = one.resolved() ? "proved after the guard died" : one.journal.reason + one.unreadable;
+          detail =
+              one.resolved() ? "proved after the guard died" : one.journal.reason + one.unreadable;
         }
-    event({{"event", "fault"}, {"fault", fault}, {"state", outcome}, {"at_ns", world_.now(Clock::kMonotonic).count()},
+    event({{"event", "fault"},
+           {"fault", fault},
+           {"state", outcome},
+           {"at_ns", world_.now(Clock::kMonotonic).count()},
            {"detail", detail}});
   }
   check_left();
 }
 
 Result<Json> Agent::recover(bool end_guarded) {
-  const std::vector<FaultOnNode> faults = TRY(recover_faults(world_, options_.state_dir, options_.operators));
+  const std::vector<FaultOnNode> faults =
+      TRY(recover_faults(world_, options_.state_dir, options_.operators));
   if (end_guarded) end_guarded_faults(world_, faults);
   Json out = Json::array();
   for (const FaultOnNode& fault : faults) out.push_back(fault_on_node_to_json(fault));
   return Json{{"faults", out}};
 }
 
-// Faults first, then the rest; gone when all have ended or the deadline is over (guards go on by themselves).
+// Faults first, then the rest; gone when all have ended or the deadline is over (guards go on by
+// themselves).
 void Agent::leave(const std::string& why) {
   if (leaving_) return;
   leaving_ = true;
   for (auto& [id, guarded] : guards_)
-    if (guarded->child) static_cast<void>(guarded->child->send(line_of({{"do", "revert"}, {"why", why}})));
+    if (guarded->child)
+      static_cast<void>(guarded->child->send(line_of({{"do", "revert"}, {"why", why}})));
   for (auto& [what, task] : tasks_) begin_stop(*task, std::chrono::seconds(2));
   world_.after(kLeaveDeadline, [this] { done_ = true; });
   check_left();
@@ -426,7 +471,8 @@ void Agent::reply(std::int64_t id, const Result<Json>& result) {
     message["ok"] = *result;
   else
     message["error"] = error_to_json(result.error());
-  // A controller that is gone shows as end of input; what it would have heard is in journals and logs.
+  // A controller that is gone shows as end of input; what it would have heard is in journals and
+  // logs.
   static_cast<void>(world_.tell_parent(line_of(message)));
 }
 

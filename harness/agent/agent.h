@@ -1,8 +1,10 @@
-// Agent: what a run has on a node. Starts workers, services and guards (each in a cgroup of its own), relays what they
-// say, resolves targets, plans faults, and ends everything when its controller goes. It never executes a fault.
+// Agent: what a run has on a node. Starts workers, services and guards (each in a cgroup of its
+// own), relays what they say, resolves targets, plans faults, and ends everything when its
+// controller goes. It never executes a fault.
 //
-// Requests (see Channel): hello, ping, start, tell, stop, plan_fault, inject, renew, revert, faults, recover, bye.
-// Events: row, ready, failed, gather, done (from workers), exit, restart, fault. Members are listed in agent.cc.
+// Requests (see Channel): hello, ping, start, tell, stop, plan_fault, inject, renew, revert,
+// faults, recover, bye. Events: row, ready, failed, gather, done (from workers), exit, restart,
+// fault. Members are listed in agent.cc.
 #pragma once
 
 #include <map>
@@ -17,10 +19,10 @@
 namespace mixproof {
 
 struct AgentOptions {
-  std::string program;        // our own executable, for workers and guards
-  std::string build;          // digest; a controller of another build refuses us
-  std::string state_dir;      // journals, work directories, logs
-  Operators operators;        // for recover at start
+  std::string program;    // our own executable, for workers and guards
+  std::string build;      // digest; a controller of another build refuses us
+  std::string state_dir;  // journals, work directories, logs
+  Operators operators;    // for recover at start
 };
 
 class Agent {

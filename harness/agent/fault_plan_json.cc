@@ -12,8 +12,12 @@ Json fault_plan_to_json(const FaultPlan& plan) {
                      {"words", describe(step.operation)},
                      {"lease", step.lease == Lease::kKernel ? "kernel" : "guard"}});
   for (const Control& control : plan.controls)
-    controls.push_back({{"positive", control.positive}, {"probe", control.probe}, {"metric", control.metric},
-                        {"of", control.of}, {"low", control.low}, {"high", control.high}});
+    controls.push_back({{"positive", control.positive},
+                        {"probe", control.probe},
+                        {"metric", control.metric},
+                        {"of", control.of},
+                        {"low", control.low},
+                        {"high", control.high}});
   return {{"effect", plan.effect == Effect::kSustained ? "sustained" : "one_shot"},
           {"steps", steps},
           {"controls", controls},
@@ -33,12 +37,14 @@ Result<FaultPlan> fault_plan_from_json(const Json& json) {
     const Json* operation = member(step, "operation");
     if (operation == nullptr) return Error{Code::kCorrupt, "fault step without operation"};
     HostOperation parsed = TRY(operation_from_json(*operation));
-    plan.steps.push_back({text_at(step, "when") == "arm" ? When::kArm : When::kInject, std::move(parsed),
+    plan.steps.push_back({text_at(step, "when") == "arm" ? When::kArm : When::kInject,
+                          std::move(parsed),
                           text_at(step, "lease") == "kernel" ? Lease::kKernel : Lease::kGuard});
   }
   for (const Json& control : *controls)
-    plan.controls.push_back({flag_at(control, "positive"), text_at(control, "probe"), text_at(control, "metric"),
-                             text_at(control, "of"), number_at(control, "low"), number_at(control, "high")});
+    plan.controls.push_back({flag_at(control, "positive"), text_at(control, "probe"),
+                             text_at(control, "metric"), text_at(control, "of"),
+                             number_at(control, "low"), number_at(control, "high")});
   if (const Json* touches = member(json, "touches"); touches != nullptr && touches->is_array())
     for (const Json& touch : *touches)
       if (touch.is_string()) plan.touches.push_back(touch.get<std::string>());

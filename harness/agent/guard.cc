@@ -18,19 +18,22 @@ Time lease_of(const Json& json) {
 
 }  // namespace
 
-std::string undo_steps(Journal& journal, const FaultPlan& plan, const std::vector<std::string>& preimages,
-                       std::vector<std::size_t> begun, const Operators& operators) {
+std::string undo_steps(Journal& journal, const FaultPlan& plan,
+                       const std::vector<std::string>& preimages, std::vector<std::size_t> begun,
+                       const Operators& operators) {
   std::vector<std::string> troubles;
   std::reverse(begun.begin(), begun.end());
   for (const std::size_t step : begun) {
     if (step >= plan.steps.size()) {
-      troubles.push_back("the journal tells of step " + std::to_string(step) + ", which the plan lacks");
+      troubles.push_back("the journal tells of step " + std::to_string(step) +
+                         ", which the plan lacks");
       continue;
     }
     const HostOperation& operation = plan.steps[step].operation;
     // A journal that cannot be written (full disk) must not keep a fault in place.
     static_cast<void>(journal.write("undo_begin", {{"step", step}}));
-    const Status undone = operators(operation).undo(operation, step < preimages.size() ? preimages[step] : "");
+    const Status undone =
+        operators(operation).undo(operation, step < preimages.size() ? preimages[step] : "");
     if (undone.ok())
       static_cast<void>(journal.write("undo_done", {{"step", step}}));
     else
@@ -38,11 +41,13 @@ std::string undo_steps(Journal& journal, const FaultPlan& plan, const std::vecto
   }
   for (const std::size_t step : begun) {
     if (step >= plan.steps.size()) continue;
-    const Status gone = operators(plan.steps[step].operation).verify_undone(plan.steps[step].operation);
+    const Status gone =
+        operators(plan.steps[step].operation).verify_undone(plan.steps[step].operation);
     if (!gone.ok()) troubles.push_back(gone.error().message);
   }
   const std::string reason = join(troubles, "; ");
-  const Status last = reason.empty() ? journal.write("clean", Json::object()) : journal.write("dirty", {{"reason", reason}});
+  const Status last = reason.empty() ? journal.write("clean", Json::object())
+                                     : journal.write("dirty", {{"reason", reason}});
   // Clean on the node but not in its journal: `recover` will look again and find nothing to undo.
   if (!last.ok() && !reason.empty()) return reason + "; " + last.error().message;
   return reason;
@@ -54,7 +59,7 @@ void Guard::start() {
   world_.listen({.on_line = [this](std::string_view line) { on_line(line); },
                  .on_end =
                      [this] {
-                       if (!started_) done_ = true;   // nothing was asked, nothing was done
+                       if (!started_) done_ = true;  // nothing was asked, nothing was done
                      },
                  .on_signal = [this](int signal) { revert("signal " + std::to_string(signal)); }});
   world_.after(kSpecDeadline, [this] {
@@ -81,7 +86,8 @@ Status Guard::begin(const Json& spec) {
   fault_ = text_at(spec, "fault");
   const std::string state_dir = text_at(spec, "state_dir"), run = text_at(spec, "run");
   const Json* plan = member(spec, "plan");
-  if (fault_.empty() || state_dir.empty() || plan == nullptr) return Error{Code::kInvalid, "incomplete guard order"};
+  if (fault_.empty() || state_dir.empty() || plan == nullptr)
+    return Error{Code::kInvalid, "incomplete guard order"};
   plan_ = TRY(fault_plan_from_json(*plan));
   if (plan_.steps.empty()) return Error{Code::kInvalid, "a fault plan without steps"};
   const Time lease = lease_of(spec);
@@ -93,11 +99,16 @@ Status Guard::begin(const Json& spec) {
   // Ids of runs and faults are used once; an older journal under this name would speak for us.
   const std::vector<std::string> names = TRY(world_.files().list(journal_directory(state_dir)));
   for (const std::string& name : names)
-    if (journal_directory(state_dir) + "/" + name == path) return Error{Code::kRefused, path + " is there already"};
+    if (journal_directory(state_dir) + "/" + name == path)
+      return Error{Code::kRefused, path + " is there already"};
   journal_.emplace(world_, path);
   // No journal, no injection.
-  TRY(journal_->write("plan", {{"run", run}, {"fault", fault_}, {"node", text_at(spec, "node")}, {"plan", *plan},
-                               {"guard", process_to_json(world_.self())}, {"cgroup", text_at(spec, "cgroup")}}));
+  TRY(journal_->write("plan", {{"run", run},
+                               {"fault", fault_},
+                               {"node", text_at(spec, "node")},
+                               {"plan", *plan},
+                               {"guard", process_to_json(world_.self())},
+                               {"cgroup", text_at(spec, "cgroup")}}));
   TRY(be_alone(state_dir));
   lease_end_ = world_.now(Clock::kBoottime) + lease;
   TRY(journal_->write("lease", {{"end_ns", lease_end_.count()}}));
@@ -111,8 +122,8 @@ Status Guard::begin(const Json& spec) {
   return ok();
 }
 
-// Two controllers may have asked two agents at once. Each guard has journalled its plan by now, so at least one of them
-// sees the other; it leaves, having done nothing.
+// Two controllers may have asked two agents at once. Each guard has journalled its plan by now, so
+// at least one of them sees the other; it leaves, having done nothing.
 Status Guard::be_alone(const std::string& state_dir) {
   const std::vector<FaultOnNode> faults = TRY(survey_faults(world_, state_dir));
   for (const FaultOnNode& other : faults)
@@ -128,7 +139,8 @@ Status Guard::inject() {
     std::string preimage = TRY(operators_(operation).preimage(operation));
     TRY(journal_->write("preimage", {{"step", i}, {"value", preimage}}));
     preimages_.push_back(std::move(preimage));
-    if (world_.now(Clock::kBoottime) >= lease_end_) return Error{Code::kTimeout, "its lease ended meanwhile"};
+    if (world_.now(Clock::kBoottime) >= lease_end_)
+      return Error{Code::kTimeout, "its lease ended meanwhile"};
     TRY(journal_->write("begin", {{"step", i}}));
     begun_.push_back(i);
     TRY(operators_(operation).apply(operation));
@@ -138,7 +150,7 @@ Status Guard::inject() {
 }
 
 void Guard::refuse(const Error& error) {
-  if (!begun_.empty()) return;   // a damaged line while the fault is on: the deadline still stands
+  if (!begun_.empty()) return;  // a damaged line while the fault is on: the deadline still stands
   tell("refused", error.message);
   done_ = true;
 }
@@ -147,7 +159,8 @@ void Guard::renew(Time lease) {
   // A lease that has ended is over: the deadline timer is about to revert, and must not be outrun.
   if (world_.now(Clock::kBoottime) >= lease_end_ || lease <= Time(0)) return;
   const Time end = world_.now(Clock::kBoottime) + lease;
-  if (!journal_->write("lease", {{"end_ns", end.count()}}).ok()) return;   // not written, not renewed
+  if (!journal_->write("lease", {{"end_ns", end.count()}}).ok())
+    return;  // not written, not renewed
   lease_end_ = end;
   set_deadline();
 }

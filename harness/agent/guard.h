@@ -1,13 +1,17 @@
-// Guard: executes one fault, and is the only one that does. It journals the way back before each step, holds the fault
-// until it is told to revert (by its agent, or SIGTERM) or its lease ends, undoes every step, and proves that nothing
-// is left. The end of its input only means that renewals have stopped.
+// Guard: executes one fault, and is the only one that does. It journals the way back before each
+// step, holds the fault until it is told to revert (by its agent, or SIGTERM) or its lease ends,
+// undoes every step, and proves that nothing is left. The end of its input only means that renewals
+// have stopped.
 //
-//   in:  {"guard": {run, fault, node, state_dir, plan, lease_ms, cgroup}}   first line; cgroup is the guard's own
+//   in:  {"guard": {run, fault, node, state_dir, plan, lease_ms, cgroup}}   first line; cgroup is
+//   the guard's own
 //        {"do": "renew", "lease_ms": N}   {"do": "revert"}
-//   out: {"fault": id, "state": injecting | injected | reverting | clean | dirty | refused, "at_ns", "detail"}
+//   out: {"fault": id, "state": injecting | injected | reverting | clean | dirty | refused,
+//   "at_ns", "detail"}
 //        at_ns is CLOCK_MONOTONIC of the node, taken when the state was reached.
 //
-// An event machine over World and the operators; done() once the fault is clean, dirty or was refused.
+// An event machine over World and the operators; done() once the fault is clean, dirty or was
+// refused.
 #pragma once
 
 #include <functional>
@@ -25,10 +29,12 @@ namespace mixproof {
 // The operator for an operation, by its type. Owned by whoever made the lookup.
 using Operators = std::function<HostOperator&(const HostOperation&)>;
 
-// Undoes every step of `begun` (last to first, also when one fails; twice is once), journals it, verifies all of them,
-// and journals clean or dirty. Empty on clean, else the reason. `journal` may be unwritable: undoing goes on.
-std::string undo_steps(Journal& journal, const FaultPlan& plan, const std::vector<std::string>& preimages,
-                       std::vector<std::size_t> begun, const Operators& operators);
+// Undoes every step of `begun` (last to first, also when one fails; twice is once), journals it,
+// verifies all of them, and journals clean or dirty. Empty on clean, else the reason. `journal` may
+// be unwritable: undoing goes on.
+std::string undo_steps(Journal& journal, const FaultPlan& plan,
+                       const std::vector<std::string>& preimages, std::vector<std::size_t> begun,
+                       const Operators& operators);
 
 class Guard {
  public:

@@ -22,7 +22,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kStopDeadline{1500};
 constexpr milliseconds kUndoDeadline{1000};
-constexpr int kRoundsMax = 50;   // a process that forks threads faster than we seize them
+constexpr int kRoundsMax = 50;  // a process that forks threads faster than we seize them
 
 void pause_briefly() {
   const std::timespec pause{0, 200'000};
@@ -30,7 +30,8 @@ void pause_briefly() {
 }
 
 long trace(int request, int tid, unsigned long data) {
-  return ::ptrace(static_cast<__ptrace_request>(request), tid, nullptr, reinterpret_cast<void*>(data));
+  return ::ptrace(static_cast<__ptrace_request>(request), tid, nullptr,
+                  reinterpret_cast<void*>(data));
 }
 
 class HoldStoppedOperator final : public HostOperator {
@@ -42,7 +43,8 @@ class HoldStoppedOperator final : public HostOperator {
     const std::vector<ThreadState> threads = TRY(host_.threads(process));
     for (const ThreadState& thread : threads)
       if (thread.tracer != 0)
-        return Error{Code::kUnavailable, "thread " + std::to_string(thread.tid) + " is already traced by process " +
+        return Error{Code::kUnavailable, "thread " + std::to_string(thread.tid) +
+                                             " is already traced by process " +
                                              std::to_string(thread.tracer)};
     return format("%zu threads, not traced", threads.size());
   }
@@ -50,7 +52,8 @@ class HoldStoppedOperator final : public HostOperator {
   Status apply(const HostOperation& operation) override {
     const ProcessId process = std::get<HoldStopped>(operation).process;
     const auto deadline = steady_clock::now() + kStopDeadline;
-    // New threads may appear while the first ones are being stopped: go round until a look finds none that is free.
+    // New threads may appear while the first ones are being stopped: go round until a look finds
+    // none that is free.
     for (int round = 0; round < kRoundsMax; ++round) {
       const std::vector<ThreadState> threads = TRY(host_.threads(process));
       bool seized_one = false;
@@ -62,7 +65,8 @@ class HoldStoppedOperator final : public HostOperator {
       TRY(wait_for_stops(deadline));
       if (!seized_one) return ok();
     }
-    return Error{Code::kTimeout, "process " + std::to_string(process.pid) + " makes threads faster than they can be stopped"};
+    return Error{Code::kTimeout, "process " + std::to_string(process.pid) +
+                                     " makes threads faster than they can be stopped"};
   }
 
   Status undo(const HostOperation& operation, const std::string&) override {
@@ -85,7 +89,8 @@ class HoldStoppedOperator final : public HostOperator {
       }
       if (!waiting) break;
       if (steady_clock::now() > deadline) {
-        trouble = "some threads of process " + std::to_string(process.pid) + " did not reach their stop and cannot be let go";
+        trouble = "some threads of process " + std::to_string(process.pid) +
+                  " did not reach their stop and cannot be let go";
         break;
       }
       pause_briefly();
@@ -100,16 +105,18 @@ class HoldStoppedOperator final : public HostOperator {
     while (true) {
       const Result<std::vector<ThreadState>> threads = host_.threads(process);
       if (!threads.ok()) {
-        if (threads.error().code == Code::kUnavailable) return ok();   // gone, and no fault of ours holds the dead
+        if (threads.error().code == Code::kUnavailable)
+          return ok();  // gone, and no fault of ours holds the dead
         return threads.error();
       }
       int held = 0;
       // Traced by us and running still counts: it may be about to stop.
-      for (const ThreadState& thread : *threads) held += thread.state == 't' || thread.tracer == ::getpid() ? 1 : 0;
+      for (const ThreadState& thread : *threads)
+        held += thread.state == 't' || thread.tracer == ::getpid() ? 1 : 0;
       if (held == 0) return ok();
       if (steady_clock::now() > deadline)
-        return Error{Code::kConflict,
-                     format("%d threads of process %d are still in a tracing stop", held, process.pid)};
+        return Error{Code::kConflict, format("%d threads of process %d are still in a tracing stop",
+                                             held, process.pid)};
       pause_briefly();
     }
   }
@@ -118,13 +125,15 @@ class HoldStoppedOperator final : public HostOperator {
   struct Held {
     ProcessId process;
     bool stopped = false;
-    int signal = 0;   // one that was about to be delivered when the thread stopped; given back on release
+    int signal =
+        0;  // one that was about to be delivered when the thread stopped; given back on release
   };
 
   Status seize(int tid, const ProcessId& process) {
     if (trace(PTRACE_SEIZE, tid, 0) != 0) {
       const Error error = system_error("trace thread " + std::to_string(tid));
-      if (!still_there(tid, process)) return ok();   // ended between the look and the call; EPERM while it does
+      if (!still_there(tid, process))
+        return ok();  // ended between the look and the call; EPERM while it does
       return error;
     }
     held_[tid] = Held{process};
@@ -136,11 +145,13 @@ class HoldStoppedOperator final : public HostOperator {
   bool still_there(int tid, const ProcessId& process) const {
     const Result<std::vector<ThreadState>> threads = host_.threads(process);
     if (!threads.ok()) return threads.error().code != Code::kUnavailable;
-    return std::any_of(threads->begin(), threads->end(), [tid](const ThreadState& thread) { return thread.tid == tid; });
+    return std::any_of(threads->begin(), threads->end(),
+                       [tid](const ThreadState& thread) { return thread.tid == tid; });
   }
 
-  // True when the thread is free or has ended. The kernel lets go only of a thread that is in its stop: one that has not
-  // arrived there yet is false. The dead are collected here, or their parent would not hear of it while we live.
+  // True when the thread is free or has ended. The kernel lets go only of a thread that is in its
+  // stop: one that has not arrived there yet is false. The dead are collected here, or their parent
+  // would not hear of it while we live.
   static Result<bool> release(int tid, Held& held) {
     if (trace(PTRACE_DETACH, tid, static_cast<unsigned long>(held.signal)) == 0) return true;
     if (errno != ESRCH) return system_error("let go of thread " + std::to_string(tid));
@@ -154,7 +165,8 @@ class HoldStoppedOperator final : public HostOperator {
     if ((got < 0 && errno == ECHILD) || (got > 0 && !WIFSTOPPED(status))) return Arrival::kEnded;
     if (got <= 0) return Arrival::kNotYet;
     held.stopped = true;
-    // An event stop carries no signal; any other stop is a signal on its way, which must not get lost.
+    // An event stop carries no signal; any other stop is a signal on its way, which must not get
+    // lost.
     if ((status >> 16) != PTRACE_EVENT_STOP) held.signal = WSTOPSIG(status);
     return Arrival::kStopped;
   }
@@ -176,7 +188,8 @@ class HoldStoppedOperator final : public HostOperator {
         ++it;
       }
       if (!waiting) return ok();
-      if (steady_clock::now() > deadline) return Error{Code::kTimeout, "some threads did not stop in time"};
+      if (steady_clock::now() > deadline)
+        return Error{Code::kTimeout, "some threads did not stop in time"};
       pause_briefly();
     }
   }

@@ -12,21 +12,24 @@ constexpr std::size_t kHeaderBytes = 8;
 constexpr std::uint32_t kRecordBytesMax = 1 << 20;
 
 void put_u32(std::string& out, std::uint32_t value) {
-  for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<char>((value >> shift) & 0xff));
+  for (int shift = 0; shift < 32; shift += 8)
+    out.push_back(static_cast<char>((value >> shift) & 0xff));
 }
 
 std::uint32_t get_u32(std::string_view bytes) {
   std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) value |= std::uint32_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+  for (std::size_t i = 0; i < 4; ++i)
+    value |= std::uint32_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
   return value;
 }
 
 std::uint32_t checksum(std::string_view bytes) {
-  return static_cast<std::uint32_t>(
-      ::crc32(0, reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<unsigned int>(bytes.size())));
+  return static_cast<std::uint32_t>(::crc32(0, reinterpret_cast<const unsigned char*>(bytes.data()),
+                                            static_cast<unsigned int>(bytes.size())));
 }
 
-// The body of the record that these bytes begin with; empty when they do not begin with a whole and sound one.
+// The body of the record that these bytes begin with; empty when they do not begin with a whole and
+// sound one.
 std::string_view sound_record(std::string_view bytes) {
   const std::uint32_t size = bytes.size() < kHeaderBytes ? 0 : get_u32(bytes);
   if (size == 0 || size > kRecordBytesMax || bytes.size() - kHeaderBytes < size) return {};
@@ -64,11 +67,12 @@ Result<JournalRecords> decode_journal(std::string_view bytes, const std::string&
   while (out.sound < bytes.size()) {
     const std::string_view body = sound_record(bytes.substr(out.sound));
     if (body.empty()) {
-      // A crash tears only the last record. With a sound one anywhere behind it, this one was damaged later, be it in
-      // its length: what it said is unknown.
+      // A crash tears only the last record. With a sound one anywhere behind it, this one was
+      // damaged later, be it in its length: what it said is unknown.
       for (std::size_t at = out.sound + 1; at < bytes.size(); ++at)
         if (!sound_record(bytes.substr(at)).empty())
-          return Error{Code::kCorrupt, path + ": damaged record at byte " + std::to_string(out.sound)};
+          return Error{Code::kCorrupt,
+                       path + ": damaged record at byte " + std::to_string(out.sound)};
       out.torn = true;
       return out;
     }
@@ -122,7 +126,8 @@ JournalState journal_state(const JournalRecords& journal) {
 
 std::string journal_directory(const std::string& state_dir) { return state_dir + "/faults"; }
 
-std::string journal_path(const std::string& state_dir, const std::string& run, const std::string& fault) {
+std::string journal_path(const std::string& state_dir, const std::string& run,
+                         const std::string& fault) {
   return journal_directory(state_dir) + "/" + file_word(run) + "." + file_word(fault) + ".journal";
 }
 

@@ -42,7 +42,7 @@ ReadFault read_fault(World& world, const std::string& path) {
 bool guard_lives(World& world, const JournalState& journal) {
   if (journal.boot_id != world.boot_id()) return false;
   const Result<ProcessId> guard = world.host().identify(journal.guard.pid);
-  if (!guard.ok()) return guard.error().code != Code::kUnavailable;   // not known is not gone
+  if (!guard.ok()) return guard.error().code != Code::kUnavailable;  // not known is not gone
   return *guard == journal.guard;
 }
 
@@ -54,16 +54,20 @@ void undo_orphan(World& world, const Operators& operators, ReadFault& read) {
     fault.unreadable = plan.error().message;
     return;
   }
-  // What a crash left of a last record would swallow everything that is appended behind it. Cut off or not, undo.
+  // What a crash left of a last record would swallow everything that is appended behind it. Cut off
+  // or not, undo.
   if (read.records.torn)
-    static_cast<void>(world.files().replace(fault.path, std::string_view(read.bytes).substr(0, read.records.sound)));
+    static_cast<void>(world.files().replace(
+        fault.path, std::string_view(read.bytes).substr(0, read.records.sound)));
   Journal journal(world, fault.path);
-  fault.journal.reason = undo_steps(journal, *plan, fault.journal.preimages, fault.journal.begun, operators);
+  fault.journal.reason =
+      undo_steps(journal, *plan, fault.journal.preimages, fault.journal.begun, operators);
   fault.journal.state = fault.journal.reason.empty() ? "clean" : "dirty";
 }
 
 void recover_fault(World& world, const Operators& operators, ReadFault& read) {
-  // The lock and not the process table decides: a guard holds it from before its first record to its end.
+  // The lock and not the process table decides: a guard holds it from before its first record to
+  // its end.
   const Result<bool> ours = world.files().try_lock(journal_lock(read.fault.path));
   if (!ours.ok()) {
     read.fault.unreadable = ours.error().message;
@@ -78,18 +82,21 @@ void recover_fault(World& world, const Operators& operators, ReadFault& read) {
   if (!read.fault.resolved() && read.fault.unreadable.empty()) undo_orphan(world, operators, read);
 }
 
-Result<std::vector<FaultOnNode>> look(World& world, const std::string& state_dir, const Operators* operators) {
+Result<std::vector<FaultOnNode>> look(World& world, const std::string& state_dir,
+                                      const Operators* operators) {
   const std::string directory = journal_directory(state_dir);
   const std::vector<std::string> names = TRY(world.files().list(directory));
   std::vector<FaultOnNode> out;
   for (const std::string& name : names) {
-    if (name.size() < kEnding.size() || name.substr(name.size() - kEnding.size()) != kEnding) continue;
+    if (name.size() < kEnding.size() || name.substr(name.size() - kEnding.size()) != kEnding)
+      continue;
     ReadFault read = read_fault(world, directory + "/" + name);
     const bool lives = read.fault.unreadable.empty() && guard_lives(world, read.fault.journal);
     read.fault.guarded = lives && read.fault.journal.state != "clean";
     if (operators != nullptr && !read.fault.resolved() && read.fault.unreadable.empty())
       recover_fault(world, *operators, read);
-    // Nobody else clears the group of a guard whose agent died before it. A failure leaves an empty group, no fault.
+    // Nobody else clears the group of a guard whose agent died before it. A failure leaves an empty
+    // group, no fault.
     if (operators != nullptr && !lives && !read.fault.guarded && !read.fault.journal.cgroup.empty())
       static_cast<void>(world.clear_cgroup(read.fault.journal.cgroup));
     out.push_back(std::move(read.fault));
@@ -112,7 +119,8 @@ Json fault_on_node_to_json(const FaultOnNode& fault) {
           {"journal", fault.path}};
 }
 
-Result<std::vector<FaultOnNode>> recover_faults(World& world, const std::string& state_dir, const Operators& operators) {
+Result<std::vector<FaultOnNode>> recover_faults(World& world, const std::string& state_dir,
+                                                const Operators& operators) {
   return look(world, state_dir, &operators);
 }
 
@@ -123,9 +131,11 @@ Result<std::vector<FaultOnNode>> survey_faults(World& world, const std::string& 
 void end_guarded_faults(World& world, const std::vector<FaultOnNode>& faults) {
   const Time now = world.now(Clock::kBoottime);
   for (const FaultOnNode& fault : faults) {
-    const bool hung = fault.journal.lease_end != Time(0) && now > fault.journal.lease_end + kHungAfter;
+    const bool hung =
+        fault.journal.lease_end != Time(0) && now > fault.journal.lease_end + kHungAfter;
     // A guard that is gone by now is what we want; the next survey says so.
-    if (fault.guarded) static_cast<void>(world.signal(fault.journal.guard, hung ? SIGKILL : SIGTERM));
+    if (fault.guarded)
+      static_cast<void>(world.signal(fault.journal.guard, hung ? SIGKILL : SIGTERM));
   }
 }
 

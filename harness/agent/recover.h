@@ -1,4 +1,5 @@
-// Recover: what this node's journals say about faults, and bringing to an end those whose guard is gone.
+// Recover: what this node's journals say about faults, and bringing to an end those whose guard is
+// gone.
 #pragma once
 
 #include <string>
@@ -11,8 +12,8 @@ namespace mixproof {
 
 struct FaultOnNode {
   JournalState journal;
-  bool guarded = false;       // a guard lives and will end it at its lease's end
-  std::string unreadable;     // why the journal cannot be read; such a fault counts as dirty
+  bool guarded = false;    // a guard lives and will end it at its lease's end
+  std::string unreadable;  // why the journal cannot be read; such a fault counts as dirty
   std::string path;
   // If not, the node must take no further fault.
   bool resolved() const { return unreadable.empty() && journal.resolved(guarded); }
@@ -20,16 +21,19 @@ struct FaultOnNode {
 
 Json fault_on_node_to_json(const FaultOnNode& fault);
 
-// Reads every journal; those not resolved and without a living guard are undone and verified first (their lock is held
-// from then on by this process). One that cannot be read or locked is listed as unreadable and keeps no other from
-// being recovered. kSystem when the directory cannot be read: unknown is never "none".
-Result<std::vector<FaultOnNode>> recover_faults(World& world, const std::string& state_dir, const Operators& operators);
+// Reads every journal; those not resolved and without a living guard are undone and verified first
+// (their lock is held from then on by this process). One that cannot be read or locked is listed as
+// unreadable and keeps no other from being recovered. kSystem when the directory cannot be read:
+// unknown is never "none".
+Result<std::vector<FaultOnNode>> recover_faults(World& world, const std::string& state_dir,
+                                                const Operators& operators);
 
 // The same without undoing anything.
 Result<std::vector<FaultOnNode>> survey_faults(World& world, const std::string& state_dir);
 
-// Asks living guards to revert now (SIGTERM); survey again to see the outcome. A guard that is still there well after
-// its lease's end hangs, and is killed: the kernel undoes what it can, `recover_faults` the rest.
+// Asks living guards to revert now (SIGTERM); survey again to see the outcome. A guard that is
+// still there well after its lease's end hangs, and is killed: the kernel undoes what it can,
+// `recover_faults` the rest.
 void end_guarded_faults(World& world, const std::vector<FaultOnNode>& faults);
 
 }  // namespace mixproof

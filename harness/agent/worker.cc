@@ -21,7 +21,8 @@ namespace {
 std::string to_base64(const std::string& bytes) {
   std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
   const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                   reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+                                   reinterpret_cast<const unsigned char*>(bytes.data()),
+                                   static_cast<int>(bytes.size()));
   out.resize(static_cast<std::size_t>(size));
   return out;
 }
@@ -30,9 +31,10 @@ Result<std::string> from_base64(const std::string& text) {
   if (text.size() % 4 != 0) return Error{Code::kCorrupt, "blob is not base64"};
   std::string out(text.size() / 4 * 3, '\0');
   const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                   reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+                                   reinterpret_cast<const unsigned char*>(text.data()),
+                                   static_cast<int>(text.size()));
   if (size < 0) return Error{Code::kCorrupt, "blob is not base64"};
-  std::size_t padding = 0;   // the decoder counts the padding as bytes
+  std::size_t padding = 0;  // the decoder counts the padding as bytes
   for (std::size_t i = text.size(); i > 0 && text[i - 1] == '='; --i) ++padding;
   out.resize(static_cast<std::size_t>(size) - padding);
   return out;
@@ -50,7 +52,7 @@ class Output final : public RowSink {
     while (!rest.empty()) {
       const ssize_t written = ::write(1, rest.data(), rest.size());
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return;   // nobody reads: the end of input tells the probe to stop
+      if (written < 0) return;  // nobody reads: the end of input tells the probe to stop
       rest.remove_prefix(static_cast<std::size_t>(written));
     }
   }
@@ -81,7 +83,8 @@ class WorkerGroup final : public Group {
     std::unique_lock lock(inbox_.mutex);
     const bool there = inbox_.changed.wait_for(lock, inbox_.stop.get_token(), deadline,
                                                [&] { return inbox_.gathers.count(name) != 0; });
-    if (!there) return Error{Code::kTimeout, "gather '" + name + "': the other ranks did not answer in time"};
+    if (!there)
+      return Error{Code::kTimeout, "gather '" + name + "': the other ranks did not answer in time"};
     const Json message = inbox_.gathers[name];
     if (const std::string absent = text_at(message, "absent"); !absent.empty())
       return Error{Code::kTimeout, "gather '" + name + "': absent: " + absent};
@@ -91,7 +94,8 @@ class WorkerGroup final : public Group {
         std::string one = TRY(from_base64(text.is_string() ? text.get<std::string>() : "="));
         blobs.push_back(std::move(one));
       }
-    if (blobs.size() != static_cast<std::size_t>(size_)) return Error{Code::kCorrupt, "gather '" + name + "': wrong count"};
+    if (blobs.size() != static_cast<std::size_t>(size_))
+      return Error{Code::kCorrupt, "gather '" + name + "': wrong count"};
     return blobs;
   }
 
@@ -105,7 +109,8 @@ std::vector<PhaseSpan> phases_of(const Json& json) {
   std::vector<PhaseSpan> out;
   if (const Json* phases = member(json, "phases"))
     for (const Json& phase : *phases)
-      out.push_back({text_at(phase, "name"), integer_at(phase, "begin_ns"), integer_at(phase, "end_ns")});
+      out.push_back(
+          {text_at(phase, "name"), integer_at(phase, "begin_ns"), integer_at(phase, "end_ns")});
   return out;
 }
 
@@ -118,7 +123,8 @@ void read_input(Inbox& inbox) {
     const std::string order = text_at(*message, "do");
     if (order == "go") inbox.go = phases_of(*message);
     if (order == "stop") inbox.stop.request_stop();
-    if (const std::string name = text_at(*message, "gather"); !name.empty()) inbox.gathers[name] = *message;
+    if (const std::string name = text_at(*message, "gather"); !name.empty())
+      inbox.gathers[name] = *message;
     inbox.changed.notify_all();
   }
   const std::lock_guard lock(inbox.mutex);
@@ -128,7 +134,8 @@ void read_input(Inbox& inbox) {
 
 class ProbeRun {
  public:
-  ProbeRun(Json spec, Output& output, Inbox& inbox) : spec_(std::move(spec)), output_(output), inbox_(inbox) {}
+  ProbeRun(Json spec, Output& output, Inbox& inbox)
+      : spec_(std::move(spec)), output_(output), inbox_(inbox) {}
 
   // The probe's thread.
   bool run() {
@@ -136,7 +143,7 @@ class ProbeRun {
       const Status status = steps();
       if (status.ok()) return true;
       fail(status.error());
-    } catch (const std::exception& exception) {   // from libraries; ours never throw
+    } catch (const std::exception& exception) {  // from libraries; ours never throw
       fail({Code::kInternal, exception.what()});
     } catch (...) {
       fail({Code::kInternal, "unknown exception"});
@@ -149,13 +156,15 @@ class ProbeRun {
     const ProbeSpec* found = nullptr;
     for (const ProbeSpec* one : all_probes())
       if (one->name == text_at(spec_, "probe")) found = one;
-    if (found == nullptr) return Error{Code::kInvalid, "unknown probe '" + text_at(spec_, "probe") + "'"};
+    if (found == nullptr)
+      return Error{Code::kInvalid, "unknown probe '" + text_at(spec_, "probe") + "'"};
     const std::unique_ptr<Probe> probe = found->create();
     const Json* params = member(spec_, "params");
     TRY(read_params(params == nullptr ? Json::object() : *params, probe->params(), "/params"));
     WorkerGroup group(output_, inbox_, static_cast<int>(integer_at(spec_, "rank")),
                       static_cast<int>(integer_at(spec_, "ranks", 1)));
-    ProbeContext context{.rows = output_, .group = found->ranks ? &group : nullptr, .stop = inbox_.stop.get_token()};
+    ProbeContext context{
+        .rows = output_, .group = found->ranks ? &group : nullptr, .stop = inbox_.stop.get_token()};
     context.seed = static_cast<std::uint64_t>(integer_at(spec_, "seed"));
     context.name = text_at(spec_, "name");
     context.node = text_at(spec_, "node");
@@ -167,12 +176,14 @@ class ProbeRun {
     step_ = "prepare";
     TRY(probe->prepare(context));
     output_.line({{"ready", Json::object()}, {"info", context.info}});
-    if (found->load && !wait_for_go(context)) return ok();   // stopped before it began
+    if (found->load && !wait_for_go(context)) return ok();  // stopped before it began
     step_ = "run";
     TRY(probe->run(context));
     step_ = "check";
     const Status checked = probe->check(context);
-    output_.line({{"done", {{"check", checked.ok() ? Json{{"ok", true}} : error_to_json(checked.error())}}}});
+    output_.line(
+        {{"done",
+          {{"check", checked.ok() ? Json{{"ok", true}} : error_to_json(checked.error())}}}});
     return ok();
   }
 
@@ -209,7 +220,8 @@ int worker_main() {
   const Result<Json> message = parse_json(line, "worker spec");
   const Json* spec = message.ok() ? member(*message, "worker") : nullptr;
   if (spec == nullptr) {
-    output.line({{"failed", {{"code", "invalid"}, {"message", "no worker spec"}, {"step", "start"}}}});
+    output.line(
+        {{"failed", {{"code", "invalid"}, {"message", "no worker spec"}, {"step", "start"}}}});
     return 1;
   }
   Inbox inbox;

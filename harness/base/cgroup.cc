@@ -22,12 +22,15 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFreezeWait{50};    // a member in uninterruptible sleep may not freeze; it is killed all the same
+constexpr milliseconds kFreezeWait{
+    50};  // a member in uninterruptible sleep may not freeze; it is killed all the same
 constexpr milliseconds kRemoveWait{2000};
-// Version 2 lets no process into a group whose parent holds processes and passes a controller on. So that a group can
-// hold both processes and groups, as in version 1, its own processes sit in this leaf of it.
+// Version 2 lets no process into a group whose parent holds processes and passes a controller on.
+// So that a group can hold both processes and groups, as in version 1, its own processes sit in
+// this leaf of it.
 constexpr const char* kLeaf = "/.self";
-constexpr int kCreateAttempts = 20;        // another process may take an empty parent away between our two steps
+constexpr int kCreateAttempts =
+    20;  // another process may take an empty parent away between our two steps
 
 // Files of cgroups are small and written in one call. Both return an errno, 0 when all went well.
 int write_text(const std::string& path, std::string_view text) {
@@ -61,7 +64,7 @@ bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0;
 
 struct Hierarchies {
   bool v2 = false;
-  std::string cpuset, freezer;   // the same directory in v2
+  std::string cpuset, freezer;  // the same directory in v2
 
   std::vector<std::string> roots() const {
     if (cpuset == freezer) return {cpuset};
@@ -76,14 +79,18 @@ bool has_word(const std::string& text, std::string_view wanted) {
 
 Result<Hierarchies> find_hierarchies() {
   std::string mountinfo, controllers;
-  if (const int error = read_text("/proc/self/mountinfo", mountinfo)) return system_error("read /proc/self/mountinfo", error);
+  if (const int error = read_text("/proc/self/mountinfo", mountinfo))
+    return system_error("read /proc/self/mountinfo", error);
   const CgroupMounts mounts = find_cgroup_mounts(mountinfo);
-  if (!mounts.unified.empty() && read_text(mounts.unified + "/cgroup.controllers", controllers) == 0 &&
+  if (!mounts.unified.empty() &&
+      read_text(mounts.unified + "/cgroup.controllers", controllers) == 0 &&
       has_word(trimmed(controllers), "cpuset"))
     return Hierarchies{true, mounts.unified, mounts.unified};
-  if (!mounts.cpuset.empty() && !mounts.freezer.empty()) return Hierarchies{false, mounts.cpuset, mounts.freezer};
-  return Error{Code::kUnavailable,
-               "no usable cgroups: neither version 2 with its cpuset controller nor version 1 cpuset and freezer mounted"};
+  if (!mounts.cpuset.empty() && !mounts.freezer.empty())
+    return Hierarchies{false, mounts.cpuset, mounts.freezer};
+  return Error{
+      Code::kUnavailable,
+      "no usable cgroups: neither version 2 with its cpuset controller nor version 1 cpuset and freezer mounted"};
 }
 
 int make_directory(const std::string& path) {
@@ -91,7 +98,8 @@ int make_directory(const std::string& path) {
   return errno;
 }
 
-// Version 1 takes no task into a cpuset whose cpus or mems are empty, which is how a new one is born.
+// Version 1 takes no task into a cpuset whose cpus or mems are empty, which is how a new one is
+// born.
 int fill_from_parent(const std::string& parent, const std::string& path, const char* file) {
   std::string value;
   if (const int error = read_text(path + "/" + file, value)) return error;
@@ -105,11 +113,13 @@ struct Failure {
   std::string what;
 };
 
-Failure apply_cpus(const Hierarchies& at, const std::string& parent, const std::string& path, const std::string& cpus) {
+Failure apply_cpus(const Hierarchies& at, const std::string& parent, const std::string& path,
+                   const std::string& cpus) {
   const std::string file = path + "/cpuset.cpus";
   std::string wanted = cpus, present;
   if (wanted.empty() && !at.v2) {
-    if (const int error = read_text(parent + "/cpuset.cpus", wanted)) return {error, "read cpus of " + parent};
+    if (const int error = read_text(parent + "/cpuset.cpus", wanted))
+      return {error, "read cpus of " + parent};
     wanted = trimmed(wanted);
   }
   if (const int error = read_text(file, present)) return {error, "read " + file};
@@ -130,8 +140,10 @@ Failure create_once(const Hierarchies& at, const std::string& group, const std::
     }
     if (const int error = make_directory(path)) return {error, "create " + path};
     if (!at.v2) {
-      if (const int error = fill_from_parent(parent, path, "cpuset.mems")) return {error, "set mems of " + path};
-      if (const int error = fill_from_parent(parent, path, "cpuset.cpus")) return {error, "set cpus of " + path};
+      if (const int error = fill_from_parent(parent, path, "cpuset.mems"))
+        return {error, "set mems of " + path};
+      if (const int error = fill_from_parent(parent, path, "cpuset.cpus"))
+        return {error, "set cpus of " + path};
     }
     if (i + 1 == parts.size()) {
       const Failure applied = apply_cpus(at, parent, path, cpus);
@@ -155,7 +167,8 @@ std::vector<std::string> directories(const std::string& root, const std::string&
   std::vector<std::string> out{top};
   std::error_code error;
   std::filesystem::recursive_directory_iterator it(top, error);
-  for (const std::filesystem::recursive_directory_iterator end; !error && it != end; it.increment(error)) {
+  for (const std::filesystem::recursive_directory_iterator end; !error && it != end;
+       it.increment(error)) {
     std::error_code ignored;
     if (it->is_directory(ignored)) out.push_back(it->path().string());
   }
@@ -171,7 +184,8 @@ std::set<int> members_of(const Hierarchies& at, const std::string& group) {
       for (const std::string& line : split(text, '\n')) {
         int pid = 0;
         std::from_chars(line.data(), line.data() + line.size(), pid);
-        if (pid > 0) pids.insert(pid);   // version 2 shows 0 for a process outside the reader's pid namespace
+        if (pid > 0)
+          pids.insert(pid);  // version 2 shows 0 for a process outside the reader's pid namespace
       }
     }
   }
@@ -196,8 +210,8 @@ void thaw(const Hierarchies& at, const std::string& group) {
     write_text(path + (at.v2 ? "/cgroup.freeze" : "/freezer.state"), at.v2 ? "0" : "THAWED");
 }
 
-// A number may pass to another process between reading and signalling: only a process that is still a member after
-// its pidfd was opened is signalled.
+// A number may pass to another process between reading and signalling: only a process that is still
+// a member after its pidfd was opened is signalled.
 void signal_members(const Hierarchies& at, const std::string& group) {
   std::vector<std::pair<int, UniqueFd>> opened;
   for (const int pid : members_of(at, group)) {
@@ -222,7 +236,8 @@ Status cgroup_create(const std::string& group, const std::string& cpus) {
     if (failure.error != ENOENT && failure.error != ENODEV) break;
   }
   Error error = system_error(failure.what, failure.error);
-  if (failure.error == EROFS || failure.error == EACCES || failure.error == EPERM) error.code = Code::kUnavailable;
+  if (failure.error == EROFS || failure.error == EACCES || failure.error == EPERM)
+    error.code = Code::kUnavailable;
   return std::move(error).in("cgroup " + group);
 }
 
@@ -256,7 +271,8 @@ Status cgroup_kill(const std::string& group, milliseconds deadline) {
   std::set<int> left = members_of(at, group);
   if (left.empty()) return ok();
   if (left.count(::getpid()) != 0)
-    return Error{Code::kInvalid, "cgroup " + group + " holds the process that was asked to kill it"};
+    return Error{Code::kInvalid,
+                 "cgroup " + group + " holds the process that was asked to kill it"};
   freeze(at, group);
   signal_members(at, group);
   thaw(at, group);
@@ -284,12 +300,15 @@ Status cgroup_remove(const std::string& group) {
     std::reverse(paths.begin(), paths.end());
     for (const std::string& path : paths) {
       int error = 0;
-      // A process that has just been killed keeps its group busy until the kernel has taken it apart.
-      while ((error = ::rmdir(path.c_str()) == 0 ? 0 : errno) == EBUSY && SteadyClock::now() < until)
+      // A process that has just been killed keeps its group busy until the kernel has taken it
+      // apart.
+      while ((error = ::rmdir(path.c_str()) == 0 ? 0 : errno) == EBUSY &&
+             SteadyClock::now() < until)
         std::this_thread::sleep_for(milliseconds(5));
-      if (error != 0 && error != ENOENT && first.ok()) first = system_error("remove cgroup " + path, error);
+      if (error != 0 && error != ENOENT && first.ok())
+        first = system_error("remove cgroup " + path, error);
     }
-    ::rmdir((root + "/mixproof").c_str());   // fails while anything else is in it, as it should
+    ::rmdir((root + "/mixproof").c_str());  // fails while anything else is in it, as it should
   }
   return first;
 }

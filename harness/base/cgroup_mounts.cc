@@ -12,7 +12,8 @@ std::string unescape(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto octal = [&](std::size_t at) { return text[at] >= '0' && text[at] <= '7'; };
     if (text[i] == '\\' && i + 3 < text.size() && octal(i + 1) && octal(i + 2) && octal(i + 3)) {
-      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
+                               (text[i + 3] - '0'));
       i += 3;
     } else {
       out += text[i];
@@ -58,11 +59,13 @@ Status check_cgroup_name(const std::string& group) {
   const std::vector<std::string> parts = split(group, '/');
   bool good = parts.size() >= 2 && parts[0] == "mixproof";
   for (const std::string& part : parts) {
-    const bool plain = std::all_of(part.begin(), part.end(), [](unsigned char c) { return c > ' ' && c < 127; });
+    const bool plain =
+        std::all_of(part.begin(), part.end(), [](unsigned char c) { return c > ' ' && c < 127; });
     good = good && !part.empty() && part != "." && part != ".." && plain;
   }
   if (good) return ok();
-  return Error{Code::kInvalid, "cgroup \"" + group + "\" is not below \"mixproof/\": only such groups are ours"};
+  return Error{Code::kInvalid,
+               "cgroup \"" + group + "\" is not below \"mixproof/\": only such groups are ours"};
 }
 
 }  // namespace mixproof

@@ -43,7 +43,8 @@ class ChildState : public std::enable_shared_from_this<ChildState> {
     } else {
       output_ended_ = true;
     }
-    return reactor_.watch(spawned_.pidfd.get(), EPOLLIN, [self = shared_from_this()](std::uint32_t) { self->reap(); });
+    return reactor_.watch(spawned_.pidfd.get(), EPOLLIN,
+                          [self = shared_from_this()](std::uint32_t) { self->reap(); });
   }
 
   void forget() {
@@ -65,7 +66,8 @@ class ChildState : public std::enable_shared_from_this<ChildState> {
     wait_status_ = status;
     reactor_.forget(spawned_.pidfd.get());
     if (!output_ended_)
-      reactor_.at(Clock::kMonotonic, read_clock(CLOCK_MONOTONIC) + kOutputGrace, [self] { self->reader_->finish(); });
+      reactor_.at(Clock::kMonotonic, read_clock(CLOCK_MONOTONIC) + kOutputGrace,
+                  [self] { self->reader_->finish(); });
     tell_exit();
   }
 
@@ -125,7 +127,9 @@ class EpollWorld final : public RealWorld {
   }
 
   Time now(Clock clock) override {
-    return read_clock(clock == Clock::kUtc ? CLOCK_REALTIME : clock == Clock::kBoottime ? CLOCK_BOOTTIME : CLOCK_MONOTONIC);
+    return read_clock(clock == Clock::kUtc        ? CLOCK_REALTIME
+                      : clock == Clock::kBoottime ? CLOCK_BOOTTIME
+                                                  : CLOCK_MONOTONIC);
   }
 
   std::string boot_id() override {
@@ -152,9 +156,11 @@ class EpollWorld final : public RealWorld {
 
   Result<std::unique_ptr<Child>> spawn(const ChildSpec& spec, ChildEvents events) override {
     Spawned spawned = TRY(spawn_process(spec));
-    const Result<ProcessId> id = host_->identify(spawned.pid);   // a child that has already ended has no identity left
+    const Result<ProcessId> id =
+        host_->identify(spawned.pid);  // a child that has already ended has no identity left
     const ProcessId identity = id.ok() ? *id : ProcessId{spawned.pid, 0};
-    auto state = std::make_shared<ChildState>(*reactor_, std::move(spawned), std::move(events), identity);
+    auto state =
+        std::make_shared<ChildState>(*reactor_, std::move(spawned), std::move(events), identity);
     TRY(state->start());
     return std::unique_ptr<Child>(std::make_unique<RealChild>(state));
   }
@@ -171,7 +177,8 @@ class EpollWorld final : public RealWorld {
         *reactor_, std::move(input), [this](std::string_view line) { parent_.on_line(line); },
         [this] { parent_.on_end(); });
     // A regular file as stdin cannot be watched; it has no live parent behind it either.
-    if (!parent_reader_->start().ok()) reactor_->at(Clock::kMonotonic, Time(0), [this] { parent_reader_->finish(); });
+    if (!parent_reader_->start().ok())
+      reactor_->at(Clock::kMonotonic, Time(0), [this] { parent_reader_->finish(); });
   }
 
   Status tell_parent(std::string_view line) override {
@@ -184,11 +191,15 @@ class EpollWorld final : public RealWorld {
   }
 
   Status signal(const ProcessId& process, int signal) override {
-    // The pidfd is opened first and the identity checked after, so that the number cannot change hands in between.
+    // The pidfd is opened first and the identity checked after, so that the number cannot change
+    // hands in between.
     const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
-    if (!pidfd) return Error{Code::kUnavailable, "process " + std::to_string(process.pid) + " is gone"};
+    if (!pidfd)
+      return Error{Code::kUnavailable, "process " + std::to_string(process.pid) + " is gone"};
     const ProcessId now = TRY(host_->identify(process.pid));
-    if (now != process) return Error{Code::kUnavailable, "process " + std::to_string(process.pid) + " has been replaced"};
+    if (now != process)
+      return Error{Code::kUnavailable,
+                   "process " + std::to_string(process.pid) + " has been replaced"};
     if (::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) != 0)
       return system_error("signal process " + std::to_string(process.pid));
     return ok();

@@ -1,4 +1,5 @@
-// EpollWorld: the real World of one process. Not thread-safe: one thread makes it, uses it and runs it.
+// EpollWorld: the real World of one process. Not thread-safe: one thread makes it, uses it and runs
+// it.
 #pragma once
 
 #include <functional>
@@ -14,7 +15,8 @@ class RealWorld : public World {
   virtual void run_until(const std::function<bool()>& done) = 0;
 };
 
-// Blocks SIGTERM, SIGINT, SIGHUP and SIGPIPE in this process (the first three arrive through listen()).
+// Blocks SIGTERM, SIGINT, SIGHUP and SIGPIPE in this process (the first three arrive through
+// listen()).
 Result<std::unique_ptr<RealWorld>> make_epoll_world();
 
 std::unique_ptr<Files> make_real_files();

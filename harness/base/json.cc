@@ -32,7 +32,8 @@ class StrictSax final : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(); }
   bool start_array(std::size_t) override { return open(Json::array()); }
   bool end_array() override { return close(); }
-  bool parse_error(std::size_t position, const std::string& token, const nlohmann::detail::exception& e) override {
+  bool parse_error(std::size_t position, const std::string& token,
+                   const nlohmann::detail::exception& e) override {
     const std::string text = e.what();
     const std::size_t bracket = text.find("] ");
     error_ = (bracket == std::string::npos ? text : text.substr(bracket + 2));
@@ -85,11 +86,14 @@ class StrictSax final : public nlohmann::json_sax<Json> {
 
 Status check_finite(const Json& json, const std::string& pointer) {
   if (json.is_number_float() && !std::isfinite(json.get<double>()))
-    return Error{Code::kInternal, "number at " + (pointer.empty() ? "/" : pointer) + " is not finite"};
+    return Error{Code::kInternal,
+                 "number at " + (pointer.empty() ? "/" : pointer) + " is not finite"};
   if (json.is_object()) {
-    for (auto it = json.begin(); it != json.end(); ++it) TRY(check_finite(it.value(), pointer + "/" + it.key()));
+    for (auto it = json.begin(); it != json.end(); ++it)
+      TRY(check_finite(it.value(), pointer + "/" + it.key()));
   } else if (json.is_array()) {
-    for (std::size_t i = 0; i < json.size(); ++i) TRY(check_finite(json[i], pointer + "/" + std::to_string(i)));
+    for (std::size_t i = 0; i < json.size(); ++i)
+      TRY(check_finite(json[i], pointer + "/" + std::to_string(i)));
   }
   return ok();
 }
@@ -102,7 +106,8 @@ std::string dump(const Json& json, int indent) {
 
 Result<Json> parse_json(std::string_view text, std::string_view what) {
   StrictSax sax;
-  if (!Json::sax_parse(text, &sax)) return Error{Code::kInvalid, std::string(what) + ": not valid JSON: " + sax.error()};
+  if (!Json::sax_parse(text, &sax))
+    return Error{Code::kInvalid, std::string(what) + ": not valid JSON: " + sax.error()};
   return std::move(sax.root);
 }
 
@@ -142,10 +147,13 @@ bool flag_at(const Json& json, std::string_view key, bool fallback) {
   return found != nullptr && found->is_boolean() ? found->get<bool>() : fallback;
 }
 
-Json error_to_json(const Error& error) { return {{"code", code_name(error.code)}, {"message", error.message}}; }
+Json error_to_json(const Error& error) {
+  return {{"code", code_name(error.code)}, {"message", error.message}};
+}
 
 Error error_from_json(const Json& json) {
-  return {code_from_name(text_at(json, "code")).value_or(Code::kInternal), text_at(json, "message", "no message")};
+  return {code_from_name(text_at(json, "code")).value_or(Code::kInternal),
+          text_at(json, "message", "no message")};
 }
 
 }  // namespace mixproof

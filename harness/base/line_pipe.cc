@@ -15,7 +15,10 @@ void set_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NON
 
 LineReader::LineReader(Reactor& reactor, UniqueFd fd, std::function<void(std::string_view)> on_line,
                        std::function<void()> on_end)
-    : reactor_(reactor), fd_(std::move(fd)), on_line_(std::move(on_line)), on_end_(std::move(on_end)) {
+    : reactor_(reactor),
+      fd_(std::move(fd)),
+      on_line_(std::move(on_line)),
+      on_end_(std::move(on_end)) {
   set_nonblocking(fd_.get());
 }
 
@@ -91,7 +94,8 @@ LineWriter::~LineWriter() {
 
 Status LineWriter::send(std::string_view line) {
   if (!fd_ || closing_) return Error{Code::kPeerLost, "the other side is gone"};
-  if (queue_.size() + line.size() > kQueueBytesMax) return Error{Code::kPeerLost, "the other side does not read"};
+  if (queue_.size() + line.size() > kQueueBytesMax)
+    return Error{Code::kPeerLost, "the other side does not read"};
   queue_.append(line);
   queue_.push_back('\n');
   return write_some();
@@ -104,7 +108,8 @@ Status LineWriter::write_some() {
     if (written < 0 && errno == EAGAIN) {
       if (watching_) return ok();
       watching_ = true;
-      return reactor_.watch(fd_.get(), EPOLLOUT, [this](std::uint32_t) { static_cast<void>(write_some()); });
+      return reactor_.watch(fd_.get(), EPOLLOUT,
+                            [this](std::uint32_t) { static_cast<void>(write_some()); });
     }
     if (written < 0) {
       fail();
@@ -133,7 +138,8 @@ void LineWriter::close_after_sending() {
 void LineWriter::flush(int ms) {
   const Time end = read_clock(CLOCK_MONOTONIC) + std::chrono::milliseconds(ms);
   while (fd_ && !queue_.empty()) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - read_clock(CLOCK_MONOTONIC));
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - read_clock(CLOCK_MONOTONIC));
     if (left.count() <= 0) return;
     pollfd wait{fd_.get(), POLLOUT, 0};
     ::poll(&wait, 1, static_cast<int>(left.count()));

@@ -9,7 +9,8 @@
 
 namespace mixproof {
 
-inline constexpr std::size_t kLineBytesMax = 4 << 20;      // a longer line is cut there and delivered as it is
+inline constexpr std::size_t kLineBytesMax =
+    4 << 20;  // a longer line is cut there and delivered as it is
 inline constexpr std::size_t kQueueBytesMax = 64 << 20;
 
 class LineReader {
@@ -22,7 +23,7 @@ class LineReader {
   LineReader& operator=(const LineReader&) = delete;
 
   Status start();
-  void finish();   // reads what is there, then ends, whether or not the other side is closed
+  void finish();  // reads what is there, then ends, whether or not the other side is closed
 
  private:
   void read_some(bool last);
@@ -33,7 +34,7 @@ class LineReader {
   std::function<void(std::string_view)> on_line_;
   std::function<void()> on_end_;
   std::string buffer_;
-  bool* destroyed_ = nullptr;   // set by the destructor while a callback runs
+  bool* destroyed_ = nullptr;  // set by the destructor while a callback runs
 };
 
 class LineWriter {

@@ -19,7 +19,7 @@ Error wrong(const std::string& pointer, const std::string& what) {
   return {Code::kInvalid, (pointer.empty() ? "/" : pointer) + ": " + what};
 }
 
-std::string pointer_token(const std::string& key) {   // RFC 6901
+std::string pointer_token(const std::string& key) {  // RFC 6901
   std::string out;
   for (const char c : key) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
   return out;
@@ -80,7 +80,8 @@ struct Reader {
     if (!value.is_array()) return wrong(pointer, "must be a list of strings");
     std::vector<std::string> out;
     for (std::size_t i = 0; i < value.size(); ++i) {
-      if (!value[i].is_string()) return wrong(pointer + "/" + std::to_string(i), "must be a string");
+      if (!value[i].is_string())
+        return wrong(pointer + "/" + std::to_string(i), "must be a string");
       out.push_back(value[i].get<std::string>());
     }
     *p.target = std::move(out);
@@ -128,24 +129,43 @@ Json with_range(Json schema, const Range& range) {
 Json schema_of_kind(const Param& param) {
   return std::visit(
       Overloaded{
-          [](const param::Number& p) { return with_range({{"type", "number"}}, p.range); },
-          [](const param::Integer& p) { return with_range({{"type", "integer"}}, p.range); },
-          [](const param::Flag&) { return Json{{"type", "boolean"}}; },
-          [](const param::Text&) { return Json{{"type", "string"}}; },
-          [](const param::Choice& p) { return Json{{"type", "string"}, {"enum", p.values}}; },
-          [](const param::Texts&) { return Json{{"type", "array"}, {"items", {{"type", "string"}}}}; },
-          [](const param::Any&) { return Json{{"type", "object"}}; },
+          [](const param::Number& p) {
+            return with_range({{"type", "number"}}, p.range);
+          },
+          [](const param::Integer& p) {
+            return with_range({{"type", "integer"}}, p.range);
+          },
+          [](const param::Flag&) {
+            return Json{{"type", "boolean"}};
+          },
+          [](const param::Text&) {
+            return Json{{"type", "string"}};
+          },
+          [](const param::Choice& p) {
+            return Json{{"type", "string"}, {"enum", p.values}};
+          },
+          [](const param::Texts&) {
+            return Json{{"type", "array"}, {"items", {{"type", "string"}}}};
+          },
+          [](const param::Any&) {
+            return Json{{"type", "object"}};
+          },
           [](const param::Object& p) { return schema_of(p.members); },
           [](const param::OneOf& p) {
             Json kinds = Json::object();
             for (const auto& kind : p.kinds) kinds[kind.first] = schema_of(kind.second);
-            return Json{{"type", "object"}, {"properties", kinds}, {"additionalProperties", false},
-                        {"minProperties", 1}, {"maxProperties", 1}};
+            return Json{{"type", "object"},
+                        {"properties", kinds},
+                        {"additionalProperties", false},
+                        {"minProperties", 1},
+                        {"maxProperties", 1}};
           },
           [](const param::Map& p) {
             return Json{{"type", "object"}, {"additionalProperties", schema_of(p.create("name"))}};
           },
-          [](const param::List& p) { return Json{{"type", "array"}, {"items", schema_of(p.create(0))}}; },
+          [](const param::List& p) {
+            return Json{{"type", "array"}, {"items", schema_of(p.create(0))}};
+          },
       },
       param.kind);
 }
@@ -185,7 +205,8 @@ Param flag(std::string name, bool* target, std::string help) {
 Param text(std::string name, std::string* target, std::string help) {
   return {std::move(name), std::move(help), param::Text{target}};
 }
-Param choice(std::string name, std::string* target, std::string help, std::vector<std::string> values) {
+Param choice(std::string name, std::string* target, std::string help,
+             std::vector<std::string> values) {
   return {std::move(name), std::move(help), param::Choice{target, std::move(values)}};
 }
 Param texts(std::string name, std::vector<std::string>* target, std::string help) {
@@ -197,7 +218,8 @@ Param any(std::string name, Json* target, std::string help) {
 Param object(std::string name, std::string help, Params members) {
   return {std::move(name), std::move(help), param::Object{std::move(members)}};
 }
-Param one_of(std::string name, std::string* tag, std::string help, std::vector<std::pair<std::string, Params>> kinds) {
+Param one_of(std::string name, std::string* tag, std::string help,
+             std::vector<std::pair<std::string, Params>> kinds) {
   return {std::move(name), std::move(help), param::OneOf{tag, std::move(kinds)}};
 }
 Param map_of(std::string name, std::string help, std::function<Params(const std::string&)> create) {
@@ -234,7 +256,8 @@ Status read_params(const Json& json, const Params& params, const std::string& po
     TRY(std::visit(Reader{it.value(), place}, found->kind));
   }
   for (const Param& param : params)
-    if (param.required && !json.contains(param.name)) return wrong(pointer, "\"" + param.name + "\" is missing");
+    if (param.required && !json.contains(param.name))
+      return wrong(pointer, "\"" + param.name + "\" is missing");
   return ok();
 }
 
@@ -252,7 +275,8 @@ Json write_params(const Params& params) {
                    [&](const param::Object& p) { out[param.name] = write_params(p.members); },
                    [&](const param::OneOf& p) {
                      for (const auto& kind : p.kinds)
-                       if (kind.first == *p.tag) out[param.name] = {{*p.tag, write_params(kind.second)}};
+                       if (kind.first == *p.tag)
+                         out[param.name] = {{*p.tag, write_params(kind.second)}};
                    },
                    [&](const param::Map&) {},
                    [&](const param::List&) {},
@@ -284,14 +308,16 @@ std::string describe(const Params& params, int indent) {
     const Json* value = member(defaults, param.name);
     if (param.required)
       out += "; required";
-    else if (value != nullptr && value->is_primitive() && !(value->is_string() && value->get<std::string>().empty()))
+    else if (value != nullptr && value->is_primitive() &&
+             !(value->is_string() && value->get<std::string>().empty()))
       out += "; default " + line_of(*value);
     out += "): " + param.help + "\n";
-    if (const auto* nested = std::get_if<param::Object>(&param.kind)) out += describe(nested->members, indent + 2);
+    if (const auto* nested = std::get_if<param::Object>(&param.kind))
+      out += describe(nested->members, indent + 2);
     if (const auto* tagged = std::get_if<param::OneOf>(&param.kind))
       for (const auto& kind : tagged->kinds)
-        out += margin + "  " + kind.first + (kind.first == *tagged->tag ? " (default)" : "") + ":\n" +
-               describe(kind.second, indent + 4);
+        out += margin + "  " + kind.first + (kind.first == *tagged->tag ? " (default)" : "") +
+               ":\n" + describe(kind.second, indent + 4);
   }
   return out;
 }

@@ -33,8 +33,8 @@ Result<std::unique_ptr<Reactor>> Reactor::create() {
   return reactor;
 }
 
-// What handlers and timers hold (a child that still runs, its pipes) forgets its own descriptors here when it goes, so
-// each leaves its table before it ends.
+// What handlers and timers hold (a child that still runs, its pipes) forgets its own descriptors
+// here when it goes, so each leaves its table before it ends.
 Reactor::~Reactor() {
   for (TimerQueue* queue : {&monotonic_, &boottime_})
     while (!queue->timers.empty()) {
@@ -73,7 +73,7 @@ void Reactor::forget(int fd) {
 }
 
 TimerId Reactor::at(Clock clock, Time when, std::function<void()> task) {
-  CHECK(clock != Clock::kUtc);   // a wall clock may step; nothing waits on it
+  CHECK(clock != Clock::kUtc);  // a wall clock may step; nothing waits on it
   TimerQueue& queue = clock == Clock::kBoottime ? boottime_ : monotonic_;
   const TimerId id = next_timer_++;
   queue.timers.emplace(when, Timer{id, std::move(task)});
@@ -115,8 +115,8 @@ void Reactor::turn() {
   const int count = ::epoll_wait(epoll_.get(), events, 32, -1);
   for (int i = 0; i < count; ++i) {
     const auto it = handlers_.find(events[i].data.fd);
-    if (it == handlers_.end()) continue;   // forgotten by an earlier event of this turn
-    const auto handler = it->second;       // outlives its own removal
+    if (it == handlers_.end()) continue;  // forgotten by an earlier event of this turn
+    const auto handler = it->second;      // outlives its own removal
     (*handler)(events[i].events);
   }
 }

@@ -28,7 +28,8 @@ Status write_all(int fd, std::string_view bytes, const std::string& path) {
 
 Status sync_directory_of(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
-  const UniqueFd fd(::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd fd(
+      ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return system_error("open directory " + parent);
   if (::fsync(fd.get()) != 0) return system_error("sync directory " + parent);
   return ok();
@@ -43,8 +44,12 @@ class RealFiles final : public Files {
     return ok();
   }
 
-  Status append(const std::string& path, std::string_view bytes) override { return append_to(path, bytes, false); }
-  Status append_synced(const std::string& path, std::string_view bytes) override { return append_to(path, bytes, true); }
+  Status append(const std::string& path, std::string_view bytes) override {
+    return append_to(path, bytes, false);
+  }
+  Status append_synced(const std::string& path, std::string_view bytes) override {
+    return append_to(path, bytes, true);
+  }
 
   Status replace(const std::string& path, std::string_view bytes) override {
     const std::string temporary = path + ".tmp." + std::to_string(::getpid());
@@ -114,8 +119,10 @@ class RealFiles final : public Files {
     if (::fstat(fd.get(), &before) != 0) return system_error("stat " + path);
     const Status written = write_all(fd.get(), bytes, path);
     if (!written.ok()) {
-      // Whole or not at all: half a record would swallow the ones behind it. Each file has one writer.
-      if (::ftruncate(fd.get(), before.st_size) != 0) return Error{Code::kSystem, written.error().message + "; half of it stays"};
+      // Whole or not at all: half a record would swallow the ones behind it. Each file has one
+      // writer.
+      if (::ftruncate(fd.get(), before.st_size) != 0)
+        return Error{Code::kSystem, written.error().message + "; half of it stays"};
       return written;
     }
     if (!sync) return ok();

@@ -1,4 +1,5 @@
-// The real HostView: /proc. Only ENOENT and ESRCH mean that a process is gone; any other failure to read is not known.
+// The real HostView: /proc. Only ENOENT and ESRCH mean that a process is gone; any other failure to
+// read is not known.
 #include <dirent.h>
 #include <fcntl.h>
 
@@ -39,16 +40,18 @@ Result<std::string> read_proc(const std::string& path) {
   }
 }
 
-// /proc/PID/stat: the command in parentheses may hold anything, so fields are counted from the last ')'.
+// /proc/PID/stat: the command in parentheses may hold anything, so fields are counted from the last
+// ')'.
 Result<Stat> read_stat(const std::string& path) {
   const std::string text = TRY(read_proc(path));
   const std::size_t close = text.rfind(')');
-  if (close == std::string::npos || close + 2 > text.size()) return Error{Code::kSystem, path + ": unexpected content"};
+  if (close == std::string::npos || close + 2 > text.size())
+    return Error{Code::kSystem, path + ": unexpected content"};
   const std::vector<std::string> fields = split(std::string_view(text).substr(close + 2), ' ');
   if (fields.size() < 20) return Error{Code::kSystem, path + ": too few fields"};
   Stat stat;
   stat.state = fields[0].empty() ? '?' : fields[0][0];
-  const std::string& ticks = fields[19];   // field 22 of the line
+  const std::string& ticks = fields[19];  // field 22 of the line
   std::from_chars(ticks.data(), ticks.data() + ticks.size(), stat.start_ticks);
   return stat;
 }
@@ -75,7 +78,8 @@ Result<ThreadState> read_status(const std::string& path, int tid) {
       seen_switches = true;
     }
   }
-  if (thread.state == 'Z' || thread.state == 'X') return Error{Code::kUnavailable, path + ": ended"};
+  if (thread.state == 'Z' || thread.state == 'X')
+    return Error{Code::kUnavailable, path + ": ended"};
   if (!seen_switches) return Error{Code::kSystem, path + ": unexpected content"};
   return thread;
 }
@@ -90,7 +94,8 @@ Result<std::vector<int>> list_threads(const std::string& path) {
     if (entry == nullptr) break;
     const std::string_view name(entry->d_name);
     int tid = 0;
-    if (std::from_chars(name.data(), name.data() + name.size(), tid).ec == std::errc()) out.push_back(tid);
+    if (std::from_chars(name.data(), name.data() + name.size(), tid).ec == std::errc())
+      out.push_back(tid);
   }
   if (errno != 0) return proc_error(path, errno);
   return out;
@@ -108,22 +113,27 @@ class RealHostView final : public HostView {
   Result<std::vector<ThreadState>> threads(const ProcessId& process) const override {
     const ProcessId now = TRY(identify(process.pid));
     if (now != process)
-      return Error{Code::kUnavailable, "process " + std::to_string(process.pid) + " has been replaced by another"};
+      return Error{Code::kUnavailable,
+                   "process " + std::to_string(process.pid) + " has been replaced by another"};
     std::vector<ThreadState> out;
     const std::string directory = directory_of(process.pid) + "/task/";
     const std::vector<int> tids = TRY(list_threads(directory));
     for (const int tid : tids) {
-      const Result<ThreadState> thread = read_status(directory + std::to_string(tid) + "/status", tid);
+      const Result<ThreadState> thread =
+          read_status(directory + std::to_string(tid) + "/status", tid);
       if (thread.ok())
         out.push_back(*thread);
       else if (thread.error().code != Code::kUnavailable)
         return thread.error();
     }
-    if (out.empty()) return Error{Code::kUnavailable, "process " + std::to_string(process.pid) + " has ended"};
+    if (out.empty())
+      return Error{Code::kUnavailable, "process " + std::to_string(process.pid) + " has ended"};
     return out;
   }
 
-  std::vector<int> members(const std::string& cgroup) const override { return cgroup_members(cgroup); }
+  std::vector<int> members(const std::string& cgroup) const override {
+    return cgroup_members(cgroup);
+  }
 };
 
 }  // namespace

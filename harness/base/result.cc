@@ -7,8 +7,9 @@
 namespace mixproof {
 namespace {
 
-constexpr std::array<std::string_view, 10> kNames = {"invalid", "refused", "unavailable", "timeout",  "peer_lost",
-                                                     "device",  "corrupt", "system",      "conflict", "internal"};
+constexpr std::array<std::string_view, 10> kNames = {
+    "invalid", "refused", "unavailable", "timeout",  "peer_lost",
+    "device",  "corrupt", "system",      "conflict", "internal"};
 
 }  // namespace
 

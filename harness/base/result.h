@@ -11,11 +11,11 @@
 
 namespace mixproof {
 
-// Why an operation failed. The code decides the exit status of a command (harness/cli/exit_code.h) and
-// the status of a check that needed the failed thing (reports/verdict.h).
+// Why an operation failed. The code decides the exit status of a command (harness/cli/exit_code.h)
+// and the status of a check that needed the failed thing (reports/verdict.h).
 enum class Code {
-  kInvalid,      // asked for something impossible: bad suite, bad option, this build cannot (exit 4)
-  kRefused,      // not now: port taken, lab in use, lock held (exit 6)
+  kInvalid,  // asked for something impossible: bad suite, bad option, this build cannot (exit 4)
+  kRefused,  // not now: port taken, lab in use, lock held (exit 6)
   kUnavailable,  // this build or this machine lacks the capability, with the reason
   kTimeout,      // a deadline passed
   kPeerLost,     // another process or node went away when no fault explained it
@@ -26,7 +26,7 @@ enum class Code {
   kInternal,     // our own bug, reported rather than aborted at a process boundary
 };
 
-std::string_view code_name(Code code);                        // "invalid", "refused", ...
+std::string_view code_name(Code code);  // "invalid", "refused", ...
 std::optional<Code> code_from_name(std::string_view name);
 
 struct [[nodiscard]] Error {
@@ -79,8 +79,8 @@ inline Status ok() { return Unit{}; }
 
 }  // namespace mixproof
 
-// auto fd = TRY(open_file(path));   -- returns the Error from the enclosing function, or yields the value.
-// One per statement: nesting shadows.
+// auto fd = TRY(open_file(path));   -- returns the Error from the enclosing function, or yields the
+// value. One per statement: nesting shadows.
 #define TRY(expr)                                            \
   __extension__({                                            \
     auto try_result_ = (expr);                               \

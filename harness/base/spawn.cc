@@ -38,7 +38,8 @@ class ChildSide {
  public:
   ChildSide(const ChildSpec& spec, int report) : spec_(spec), report_(report) {}
 
-  [[noreturn]] void run(int input, int output, int log, pid_t parent, char** argv, char** environment) {
+  [[noreturn]] void run(int input, int output, int log, pid_t parent, char** argv,
+                        char** environment) {
     sigset_t none;
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -46,12 +47,14 @@ class ChildSide {
     if (spec_.outlives_parent) {
       ::setsid();
     } else {
-      ::setpgid(0, 0);   // a Ctrl-C at the terminal reaches us alone; we end our children in order
+      ::setpgid(0, 0);  // a Ctrl-C at the terminal reaches us alone; we end our children in order
       if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail("prctl", errno);
       if (::getppid() != parent) ::_exit(0);
     }
-    // What we start to be measured runs at the default priority, whatever we have; guards keep ours.
-    if (!spec_.outlives_parent && ::getpriority(PRIO_PROCESS, 0) < 0) ::setpriority(PRIO_PROCESS, 0, 0);
+    // What we start to be measured runs at the default priority, whatever we have; guards keep
+    // ours.
+    if (!spec_.outlives_parent && ::getpriority(PRIO_PROCESS, 0) < 0)
+      ::setpriority(PRIO_PROCESS, 0, 0);
     if (!spec_.cgroup.empty()) {
       const Status joined = cgroup_join(spec_.cgroup);
       if (!joined.ok()) fail(joined.error().message.c_str(), 0);
@@ -121,7 +124,8 @@ Result<Spawned> spawn_process(const ChildSpec& spec) {
   if (pid < 0) return system_error("fork");
   if (pid == 0)
     ChildSide(spec, report.write.get())
-        .run(input.read.get(), output.write.get(), log.get(), parent, argv.data(), environment.data());
+        .run(input.read.get(), output.write.get(), log.get(), parent, argv.data(),
+             environment.data());
   report.write.reset();
   Failure failure{};
   ssize_t got = 0;
@@ -130,8 +134,11 @@ Result<Spawned> spawn_process(const ChildSpec& spec) {
   if (got > 0) {
     ::waitpid(pid, nullptr, 0);
     std::string message = "start " + spec.argv[0] + ": ";
-    message += failure.error == 0 || std::string_view(failure.step) == "exec" ? "" : std::string(failure.step) + ": ";
-    return Error{Code::kSystem, message + (failure.error == 0 ? failure.step : std::strerror(failure.error))};
+    message += failure.error == 0 || std::string_view(failure.step) == "exec"
+                   ? ""
+                   : std::string(failure.step) + ": ";
+    return Error{Code::kSystem,
+                 message + (failure.error == 0 ? failure.step : std::strerror(failure.error))};
   }
   Spawned spawned;
   spawned.pid = pid;

@@ -9,10 +9,11 @@ namespace mixproof {
 struct Spawned {
   int pid = 0;
   UniqueFd pidfd;
-  UniqueFd input, output;   // ours: its stdin and stdout; null unless spec.lines
+  UniqueFd input, output;  // ours: its stdin and stdout; null unless spec.lines
 };
 
-// An exec that fails is an error here, not an exit of the child: "start haproxy: No such file or directory".
+// An exec that fails is an error here, not an exit of the child: "start haproxy: No such file or
+// directory".
 Result<Spawned> spawn_process(const ChildSpec& spec);
 
 }  // namespace mixproof

@@ -10,10 +10,11 @@
 namespace mixproof {
 
 std::string join(std::span<const std::string> parts, std::string_view separator);
-std::vector<std::string> split(std::string_view text, char separator);   // keeps empty parts
+std::vector<std::string> split(std::string_view text, char separator);  // keeps empty parts
 bool starts_with(std::string_view text, std::string_view prefix);
 
-// The candidate with the smallest edit distance, when it is close enough to be a misspelling; else empty.
+// The candidate with the smallest edit distance, when it is close enough to be a misspelling; else
+// empty.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 // printf into a string.

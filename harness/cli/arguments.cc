@@ -7,12 +7,14 @@
 
 namespace mixproof {
 
-Result<Arguments> Arguments::parse(std::span<const std::string> args, const std::vector<Option>& options) {
+Result<Arguments> Arguments::parse(std::span<const std::string> args,
+                                   const std::vector<Option>& options) {
   Arguments out;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const std::string& word = args[i];
     if (word == "--") {
-      out.positional_.insert(out.positional_.end(), args.begin() + static_cast<std::ptrdiff_t>(i) + 1, args.end());
+      out.positional_.insert(out.positional_.end(),
+                             args.begin() + static_cast<std::ptrdiff_t>(i) + 1, args.end());
       break;
     }
     if (word.size() < 2 || word[0] != '-') {
@@ -24,16 +26,19 @@ Result<Arguments> Arguments::parse(std::span<const std::string> args, const std:
     const Option* found = nullptr;
     std::vector<std::string> known;
     for (const Option& option : options) {
-      if (option.name == name || (!option.short_name.empty() && option.short_name == name)) found = &option;
+      if (option.name == name || (!option.short_name.empty() && option.short_name == name))
+        found = &option;
       known.push_back(option.name);
     }
     if (found == nullptr) {
       const std::string near = nearest(name, known);
-      return Error{Code::kInvalid, "unknown option " + name + (near.empty() ? "" : "; did you mean " + near + "?")};
+      return Error{Code::kInvalid,
+                   "unknown option " + name + (near.empty() ? "" : "; did you mean " + near + "?")};
     }
     std::string value;
     if (found->takes_value) {
-      if (equals == std::string::npos && i + 1 == args.size()) return Error{Code::kInvalid, name + " needs a value"};
+      if (equals == std::string::npos && i + 1 == args.size())
+        return Error{Code::kInvalid, name + " needs a value"};
       value = equals == std::string::npos ? args[++i] : word.substr(equals + 1);
     } else if (equals != std::string::npos) {
       return Error{Code::kInvalid, name + " takes no value"};

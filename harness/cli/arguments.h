@@ -19,12 +19,14 @@ struct Option {
 
 class Arguments {
  public:
-  // kInvalid names an unknown option (with the nearest known one) or a value that is missing. Everything after "--"
-  // is positional. "--name=value" and "--name value" are the same.
-  static Result<Arguments> parse(std::span<const std::string> args, const std::vector<Option>& options);
+  // kInvalid names an unknown option (with the nearest known one) or a value that is missing.
+  // Everything after "--" is positional. "--name=value" and "--name value" are the same.
+  static Result<Arguments> parse(std::span<const std::string> args,
+                                 const std::vector<Option>& options);
 
   bool has(const std::string& name) const { return values_.count(name) != 0; }
-  std::string get(const std::string& name, const std::string& fallback = "") const;   // the last one given
+  std::string get(const std::string& name,
+                  const std::string& fallback = "") const;  // the last one given
   std::vector<std::string> all(const std::string& name) const;
   const std::vector<std::string>& positional() const { return positional_; }
 

@@ -1,4 +1,5 @@
-// The generated pages: probes/CATALOG.md and faults/CATALOG.md, written by `mixproof list probes|faults --markdown`.
+// The generated pages: probes/CATALOG.md and faults/CATALOG.md, written by `mixproof list
+// probes|faults --markdown`.
 #pragma once
 
 #include <string>

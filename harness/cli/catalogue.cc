@@ -9,8 +9,8 @@
 namespace mixproof {
 namespace {
 
-// Reads the parameters into a fresh entry and writes them back: ranges are checked and defaults filled in. What the
-// declaration cannot write (maps, lists, free objects) stays as it was given.
+// Reads the parameters into a fresh entry and writes them back: ranges are checked and defaults
+// filled in. What the declaration cannot write (maps, lists, free objects) stays as it was given.
 Result<Json> complete(const Params& params, const Json& given, const std::string& pointer) {
   TRY(read_params(given, params, pointer));
   Json out = given;
@@ -32,31 +32,42 @@ const FaultSpec* fault_spec(const std::string& name) {
 
 Result<Json> check_probe(const std::string& name, const Json& params, const std::string& pointer) {
   const ProbeSpec* spec = probe_spec(name);
-  if (spec == nullptr) return Error{Code::kInvalid, pointer + ": there is no probe \"" + name + "\""};
+  if (spec == nullptr)
+    return Error{Code::kInvalid, pointer + ": there is no probe \"" + name + "\""};
   const std::unique_ptr<Probe> probe = spec->create();
   return complete(probe->params(), params, pointer);
 }
 
 Result<Json> check_fault(const std::string& name, const Json& params, const std::string& pointer) {
   const FaultSpec* spec = fault_spec(name);
-  if (spec == nullptr) return Error{Code::kInvalid, pointer + ": there is no fault \"" + name + "\""};
+  if (spec == nullptr)
+    return Error{Code::kInvalid, pointer + ": there is no fault \"" + name + "\""};
   const std::unique_ptr<Fault> fault = spec->create();
   return complete(fault->params(), params, pointer);
 }
 
-Json probe_schema(const std::string& name) { return schema_of(probe_spec(name)->create()->params()); }
-Json fault_schema(const std::string& name) { return schema_of(fault_spec(name)->create()->params()); }
+Json probe_schema(const std::string& name) {
+  return schema_of(probe_spec(name)->create()->params());
+}
+Json fault_schema(const std::string& name) {
+  return schema_of(fault_spec(name)->create()->params());
+}
 
 std::string_view word(Better better) {
   return better == Better::kLower ? "lower" : better == Better::kHigher ? "higher" : "none";
 }
 
 Catalogue::Probe entry_of(const ProbeSpec& spec) {
-  Catalogue::Probe out{.name = std::string(spec.name), .load = spec.load, .generator = spec.generator,
-                       .ranks = spec.ranks, .metrics = {}, .check_params = check_probe, .schema = probe_schema};
+  Catalogue::Probe out{.name = std::string(spec.name),
+                       .load = spec.load,
+                       .generator = spec.generator,
+                       .ranks = spec.ranks,
+                       .metrics = {},
+                       .check_params = check_probe,
+                       .schema = probe_schema};
   for (const MetricSpec& metric : spec.metrics)
-    out.metrics.push_back({std::string(metric.name), std::string(metric.unit), std::string(word(metric.better)),
-                           std::string(metric.help)});
+    out.metrics.push_back({std::string(metric.name), std::string(metric.unit),
+                           std::string(word(metric.better)), std::string(metric.help)});
   return out;
 }
 
@@ -66,10 +77,14 @@ Catalogue build_catalogue() {
   Catalogue out;
   for (const ProbeSpec* spec : all_probes()) out.probes[std::string(spec->name)] = entry_of(*spec);
   for (const FaultSpec* spec : all_faults())
-    out.faults[std::string(spec->name)] = {.name = std::string(spec->name), .tier = spec->tier,
-                                           .check_params = check_fault, .schema = fault_schema};
+    out.faults[std::string(spec->name)] = {.name = std::string(spec->name),
+                                           .tier = spec->tier,
+                                           .check_params = check_fault,
+                                           .schema = fault_schema};
   for (const ServiceKind& kind : service_kinds())
-    out.service_kinds[kind.name] = {.name = kind.name, .port = kind.port, .check_params = kind.check_params,
+    out.service_kinds[kind.name] = {.name = kind.name,
+                                    .port = kind.port,
+                                    .check_params = kind.check_params,
                                     .schema = kind.schema};
   return out;
 }

@@ -22,7 +22,8 @@ std::string program_path() {
 std::string suite_directory() { return MIXPROOF_SOURCE_DIR "/suites"; }
 
 std::string state_directory() {
-  if (const char* given = std::getenv("MIXPROOF_STATE_DIR"); given != nullptr && *given != '\0') return given;
+  if (const char* given = std::getenv("MIXPROOF_STATE_DIR"); given != nullptr && *given != '\0')
+    return given;
   if (::geteuid() == 0) return "/var/lib/mixproof";
   const char* home = std::getenv("HOME");
   return std::string(home == nullptr ? "/tmp" : home) + "/.local/state/mixproof";

@@ -34,8 +34,10 @@ constexpr const char* kHelp =
     "exit status: 0 every run was measured, whatever the ratios; 2 not every figure can be trusted; else that of the worst\n"
     "run\n";
 
-const std::vector<Option> kOptions = {{"--compare", "", false}, {"--rounds", ""}, {"--seed", ""}, {"--output", "-o"},
-                                      {"--set", ""}, {"--json", "", false}, {"--help", "-h", false}};
+const std::vector<Option> kOptions = {
+    {"--compare", "", false}, {"--rounds", ""}, {"--seed", ""},
+    {"--output", "-o"},       {"--set", ""},    {"--json", "", false},
+    {"--help", "-h", false}};
 constexpr const char* kPlacements[] = {"none", "physical"};
 constexpr std::int64_t kMostRounds = 100;
 
@@ -48,15 +50,18 @@ struct CompareOptions {
 };
 
 Result<CompareOptions> read_options(const Arguments& arguments) {
-  CompareOptions out{.output = arguments.get("--output"), .settings = arguments.all("--set"),
+  CompareOptions out{.output = arguments.get("--output"),
+                     .settings = arguments.all("--set"),
                      .json = arguments.has("--json")};
   const std::unique_ptr<RealWorld> world = TRY(make_epoll_world());
   out.seed = world->random() >> 33;
   if (arguments.has("--seed")) out.seed = TRY(parse_seed(arguments.get("--seed")));
   if (arguments.has("--rounds")) {
     const Json rounds = TRY(parse_json(arguments.get("--rounds"), "--rounds"));
-    if (!rounds.is_number_unsigned() || rounds.get<std::uint64_t>() < 1 || rounds.get<std::uint64_t>() > kMostRounds)
-      return Error{Code::kInvalid, format("--rounds must be a whole number from 1 to %lld", static_cast<long long>(kMostRounds))};
+    if (!rounds.is_number_unsigned() || rounds.get<std::uint64_t>() < 1 ||
+        rounds.get<std::uint64_t>() > kMostRounds)
+      return Error{Code::kInvalid, format("--rounds must be a whole number from 1 to %lld",
+                                          static_cast<long long>(kMostRounds))};
     out.rounds = rounds.get<std::int64_t>();
   }
   TRY(check_output(out.output));
@@ -85,7 +90,8 @@ Result<std::unique_ptr<Kept>> read_run(Files& files, const std::string& director
   return out;
 }
 
-// The runs, with the exit codes; ends early when one was interrupted or left something, or could not start.
+// The runs, with the exit codes; ends early when one was interrupted or left something, or could
+// not start.
 struct Rounds {
   std::vector<ComparedRun> runs;
   std::vector<std::unique_ptr<Kept>> kept;
@@ -93,18 +99,25 @@ struct Rounds {
   bool ended_early = false;
 };
 
-void one_run(const CompareOptions& options, const std::string& placement, int round, Rounds& rounds) {
+void one_run(const CompareOptions& options, const std::string& placement, int round,
+             Rounds& rounds) {
   const std::unique_ptr<Files> files = make_real_files();
   const std::string directory = options.output + "/" + placement + "-" + std::to_string(round);
-  RunOptions run{.suite = suite_directory() + "/compare.json", .output = directory, .settings = options.settings};
+  RunOptions run{.suite = suite_directory() + "/compare.json",
+                 .output = directory,
+                 .settings = options.settings};
   run.settings.push_back("placement=" + placement);
-  run.seed = options.seed + static_cast<std::uint64_t>(round);   // the same arrivals under both placements
+  run.seed =
+      options.seed + static_cast<std::uint64_t>(round);  // the same arrivals under both placements
   run.argv = {run.suite, "-o", directory, "--seed", std::to_string(*run.seed)};
-  for (const std::string& setting : run.settings) run.argv.insert(run.argv.end(), {"--set", setting});
-  std::fprintf(stderr, "\nround %d of %lld, placement %s\n", round, static_cast<long long>(options.rounds), placement.c_str());
+  for (const std::string& setting : run.settings)
+    run.argv.insert(run.argv.end(), {"--set", setting});
+  std::fprintf(stderr, "\nround %d of %lld, placement %s\n", round,
+               static_cast<long long>(options.rounds), placement.c_str());
   const Result<RunResult> result = run_suite(run);
   const int code = result.ok() ? result->code : command_failed("demo", result.error());
-  ComparedRun compared{.placement = placement, .directory = directory, .round = round, .exit_code = code};
+  ComparedRun compared{
+      .placement = placement, .directory = directory, .round = round, .exit_code = code};
   Result<std::unique_ptr<Kept>> kept = read_run(*files, directory);
   if (kept.ok()) {
     compared.plan = &(*kept)->plan;
@@ -113,18 +126,21 @@ void one_run(const CompareOptions& options, const std::string& placement, int ro
   }
   rounds.runs.push_back(std::move(compared));
   rounds.codes.push_back(code);
-  rounds.ended_early = code > 3;   // interrupted, unsafe, refused or impossible: another one would not help
+  rounds.ended_early =
+      code > 3;  // interrupted, unsafe, refused or impossible: another one would not help
 }
 
 int compare(const CompareOptions& options) {
   const std::unique_ptr<Files> files = make_real_files();
   std::fprintf(stderr, "mixproof: compare, seed %llu, rounds of each placement: %lld, in %s\n",
-               static_cast<unsigned long long>(options.seed), static_cast<long long>(options.rounds), options.output.c_str());
+               static_cast<unsigned long long>(options.seed),
+               static_cast<long long>(options.rounds), options.output.c_str());
   Rounds rounds;
   for (int round = 1; round <= options.rounds && !rounds.ended_early; ++round)
     for (const char* placement : kPlacements)
       if (!rounds.ended_early) one_run(options, placement, round, rounds);
-  if (rounds.kept.empty()) return worst_exit_code(rounds.codes);   // said already; there is nothing to show
+  if (rounds.kept.empty())
+    return worst_exit_code(rounds.codes);  // said already; there is nothing to show
   const Json comparison = compare_runs(rounds.runs, options.seed);
   const Result<std::string> document = print_json(comparison, 2);
   if (!document.ok()) return command_failed("demo", document.error());

@@ -1,4 +1,5 @@
-// `mixproof demo --compare`: the suite compare under both placements in turn, and one table of what that changes.
+// `mixproof demo --compare`: the suite compare under both placements in turn, and one table of what
+// that changes.
 #pragma once
 
 #include <span>

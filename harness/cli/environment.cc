@@ -15,7 +15,8 @@ namespace {
 std::string cpu_model() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);)
-    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos) return line.substr(line.find(": ") + 2);
+    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos)
+      return line.substr(line.find(": ") + 2);
   return "unknown";
 }
 
@@ -26,8 +27,12 @@ Json tool_json() {
   const BackendFact* facts = backend_facts(&count);
   Json backends = Json::array();
   for (int i = 0; i < count; ++i)
-    backends.push_back({{"name", facts[i].name}, {"found", facts[i].found}, {"detail", facts[i].detail}});
-  return {{"name", "mixproof"}, {"version", build_version()}, {"build", build_digest()}, {"compiler", "g++ " __VERSION__},
+    backends.push_back(
+        {{"name", facts[i].name}, {"found", facts[i].found}, {"detail", facts[i].detail}});
+  return {{"name", "mixproof"},
+          {"version", build_version()},
+          {"build", build_digest()},
+          {"compiler", "g++ " __VERSION__},
           {"backends", backends}};
 }
 
@@ -44,14 +49,19 @@ std::vector<int> allowed_cpus() {
 Json environment_json(const std::vector<NodeAddress>& nodes, const std::string& where) {
   utsname name{};
   ::uname(&name);
-  const std::int64_t memory = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  const std::int64_t memory =
+      static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
   Json list = Json::array();
   for (const NodeAddress& node : nodes)
     list.push_back({{"name", node.name}, {"role", node.role}, {"address", node.address}});
   return {{"where", where},
-          {"controller", {{"host", name.nodename}, {"kernel", std::string(name.sysname) + " " + name.release},
-                          {"architecture", name.machine}, {"cpu_model", cpu_model()}, {"cpus", allowed_cpus().size()},
-                          {"memory_bytes", memory}}},
+          {"controller",
+           {{"host", name.nodename},
+            {"kernel", std::string(name.sysname) + " " + name.release},
+            {"architecture", name.machine},
+            {"cpu_model", cpu_model()},
+            {"cpus", allowed_cpus().size()},
+            {"memory_bytes", memory}}},
           {"nodes", list}};
 }
 

@@ -28,19 +28,25 @@ std::string line(const std::string& name, const std::string& value) {
 }
 
 std::string observed_text(const Json& observed, const std::string& unit) {
-  std::string out = flag_at(observed, "infinite") ? "infinite (a request got no complete answer)" : "no value";
+  std::string out =
+      flag_at(observed, "infinite") ? "infinite (a request got no complete answer)" : "no value";
   const Json* value = member(observed, "value");
-  if (value != nullptr && value->is_number()) out = format("%.6g %s", value->get<double>(), unit.c_str());
+  if (value != nullptr && value->is_number())
+    out = format("%.6g %s", value->get<double>(), unit.c_str());
   if (const Json* interval = member(observed, "interval")) {
     const Json* high = member(*interval, "high");
     const Json* low = member(*interval, "low");
-    out += ", between " + (low != nullptr && low->is_number() ? format("%.6g", low->get<double>()) : "infinity") + " and " +
-           (high != nullptr && high->is_number() ? format("%.6g", high->get<double>())
-            : flag_at(*interval, "censored")     ? "unknown: it had not happened when the evidence ended"
-                                                 : "infinity");
+    out +=
+        ", between " +
+        (low != nullptr && low->is_number() ? format("%.6g", low->get<double>()) : "infinity") +
+        " and " +
+        (high != nullptr && high->is_number() ? format("%.6g", high->get<double>())
+         : flag_at(*interval, "censored") ? "unknown: it had not happened when the evidence ended"
+                                          : "infinity");
   }
   out += format(", n %lld", static_cast<long long>(integer_at(observed, "n")));
-  if (const std::string missing = text_at(observed, "missing_reason"); !missing.empty()) out += " (" + missing + ")";
+  if (const std::string missing = text_at(observed, "missing_reason"); !missing.empty())
+    out += " (" + missing + ")";
   return out;
 }
 
@@ -49,19 +55,25 @@ std::string explain_check(const Json& check) {
   std::string out = text_at(check, "status") + "  " + text_at(check, "id") +
                     (flag_at(check, "required") ? "" : " (not required)") + "\n";
   out += line("rule", text_at(check, "rule"));
-  out += line("why", text_at(check, "why") +
-                         (text_at(check, "owner").empty() ? "" : " (ask " + text_at(check, "owner") + ")"));
+  out += line(
+      "why", text_at(check, "why") +
+                 (text_at(check, "owner").empty() ? "" : " (ask " + text_at(check, "owner") + ")"));
   out += line("because", text_at(check, "detail"));
   out += line("reason", reason + ": " + reason_help(reason));
   const Json* limit = member(check, "limit");
   if (const Json* observed = member(check, "observed")) {
-    out += line("observed", observed_text(*observed, limit == nullptr ? "" : text_at(*limit, "unit")));
-    if (const Json* evidence = member(*observed, "evidence")) out += line("evidence", line_of(*evidence));
+    out +=
+        line("observed", observed_text(*observed, limit == nullptr ? "" : text_at(*limit, "unit")));
+    if (const Json* evidence = member(*observed, "evidence"))
+      out += line("evidence", line_of(*evidence));
   }
   if (text_at(check, "method") == "interval")
-    out += line("assumes", "blocks of time are independent of each other; what lies within one is not");
-  if (text_at(check, "dependence") == "requests") out += line("assumes", "requests are independent of each other");
-  if (const Json* resolve = member(check, "resolve")) out += line("resolve", text_at(*resolve, "text"));
+    out += line("assumes",
+                "blocks of time are independent of each other; what lies within one is not");
+  if (text_at(check, "dependence") == "requests")
+    out += line("assumes", "requests are independent of each other");
+  if (const Json* resolve = member(check, "resolve"))
+    out += line("resolve", text_at(*resolve, "text"));
   return out;
 }
 
@@ -91,9 +103,10 @@ int explain_main(std::span<const std::string> args) {
   for (const std::string& id : wanted)
     if (std::find(known.begin(), known.end(), id) == known.end()) {
       const std::string near = nearest(id, known);
-      return command_failed("explain", {Code::kInvalid, "there is no check \"" + id + "\" in " + place.report +
-                                                            (near.empty() ? " (it has: " + join(known, ", ") + ")"
-                                                                          : "; did you mean \"" + near + "\"?")});
+      return command_failed(
+          "explain", {Code::kInvalid, "there is no check \"" + id + "\" in " + place.report +
+                                          (near.empty() ? " (it has: " + join(known, ", ") + ")"
+                                                        : "; did you mean \"" + near + "\"?")});
     }
   for (const Json& check : (*report)["checks"])
     if (std::find(wanted.begin(), wanted.end(), text_at(check, "id")) != wanted.end())

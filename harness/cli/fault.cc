@@ -37,7 +37,8 @@ constexpr Time kRecoverDeadline = std::chrono::seconds(25);
 // The plan as the node makes it, for people.
 Status show_plan(Hands& hands, const std::string& node, const Json& request) {
   std::optional<Result<Json>> reply;
-  hands.link(node)->ask(request, std::chrono::seconds(5), [&reply](const Result<Json>& answer) { reply = answer; });
+  hands.link(node)->ask(request, std::chrono::seconds(5),
+                        [&reply](const Result<Json>& answer) { reply = answer; });
   TRY(hands.run_until([&reply] { return reply.has_value(); }));
   if (!reply->ok()) return reply->error();
   const Json& plan = **reply;
@@ -47,8 +48,10 @@ Status show_plan(Hands& hands, const std::string& node, const Json& request) {
       std::fprintf(stderr, "  %s (ends with its %s)\n", text_at(step, "words").c_str(),
                    text_at(step, "lease") == "kernel" ? "guard's process, by the kernel" : "guard");
   if (const Json* touches = member(plan, "touches"))
-    for (const Json& touch : *touches) std::fprintf(stderr, "  touches %s\n", touch.get<std::string>().c_str());
-  std::fprintf(stderr, "  after SIGKILL of everything of ours: %s\n", text_at(plan, "residual_life").c_str());
+    for (const Json& touch : *touches)
+      std::fprintf(stderr, "  touches %s\n", touch.get<std::string>().c_str());
+  std::fprintf(stderr, "  after SIGKILL of everything of ours: %s\n",
+               text_at(plan, "residual_life").c_str());
   return ok();
 }
 
@@ -68,15 +71,19 @@ Result<Injection> read_injection(const Arguments& arguments) {
     std::vector<std::string> names;
     for (const auto& [known, fault] : catalogue.faults) names.push_back(known);
     const std::string near = nearest(out.fault, names);
-    return Error{Code::kInvalid, "there is no fault " + out.fault + (near.empty() ? "" : "; did you mean " + near + "?")};
+    return Error{Code::kInvalid, "there is no fault " + out.fault +
+                                     (near.empty() ? "" : "; did you mean " + near + "?")};
   }
   const Json given = TRY(params_from(arguments));
   out.entry.params = TRY(entry->second.check_params(out.fault, given, ""));
-  for (const std::string& pid : arguments.all("--pid")) out.target.pids.push_back(std::atoi(pid.c_str()));
-  if (out.target.empty()) return Error{Code::kInvalid, "--pid is missing: what is the fault to hit?"};
+  for (const std::string& pid : arguments.all("--pid"))
+    out.target.pids.push_back(std::atoi(pid.c_str()));
+  if (out.target.empty())
+    return Error{Code::kInvalid, "--pid is missing: what is the fault to hit?"};
   out.entry.for_s = TRY(parse_duration_s(arguments.get("--for", "24m")));
   const double lease_s = TRY(parse_duration_s(arguments.get("--lease", "15s")));
-  if (!(lease_s >= kLeaseMin_s && lease_s <= kLeaseMax_s)) return Error{Code::kInvalid, "--lease must be 1s to 300s"};
+  if (!(lease_s >= kLeaseMin_s && lease_s <= kLeaseMax_s))
+    return Error{Code::kInvalid, "--lease must be 1s to 300s"};
   out.lease = Time(static_cast<std::int64_t>(lease_s * 1e9));
   out.entry.id = "by-hand/0";
   out.entry.fault = out.fault;
@@ -97,8 +104,12 @@ Result<int> inject(const Arguments& arguments) {
   const std::unique_ptr<RealWorld> world = TRY(make_epoll_world());
   Hands hands(*world, nodes, [](const Json&) {});
   TRY(hands.connect());
-  const Status shown = show_plan(hands, what.node, {{"do", "plan_fault"}, {"fault", what.fault}, {"params", what.entry.params},
-                                                    {"target", what.entry.target}, {"pids", what.target.pids}});
+  const Status shown = show_plan(hands, what.node,
+                                 {{"do", "plan_fault"},
+                                  {"fault", what.fault},
+                                  {"params", what.entry.params},
+                                  {"target", what.entry.target},
+                                  {"pids", what.target.pids}});
   if (!shown.ok() || arguments.has("--dry-run")) {
     hands.leave();
     if (!shown.ok()) return shown.error();
@@ -119,17 +130,23 @@ Result<int> inject(const Arguments& arguments) {
                        print_state(row);
                      },
                  .run_probe =
-                     [&](const std::string& node, const std::string& probe, Json params, const ProbeTargets& targets,
-                         ProbeRunner::Rows then) {
-                       hands.probes().run(node, probe, std::move(params), targets, std::chrono::seconds(6), std::move(then));
+                     [&](const std::string& node, const std::string& probe, Json params,
+                         const ProbeTargets& targets, ProbeRunner::Rows then) {
+                       hands.probes().run(node, probe, std::move(params), targets,
+                                          std::chrono::seconds(6), std::move(then));
                      },
                  .tasks_by_node = [] { return std::map<std::string, std::vector<std::string>>(); },
-                 .new_link = [&](const std::string& node, AgentLink::Events events) {
-                   return hands.new_link(node, std::move(events));
-                 }};
+                 .new_link =
+                     [&](const std::string& node, AgentLink::Events events) {
+                       return hands.new_link(node, std::move(events));
+                     }};
   FaultRun fault(*world, std::move(host),
-                 {.entry = what.entry, .node = what.node, .target = what.target,
-                  .run = hands.run(), .lease = what.lease, .renew_every = what.lease / 3,
+                 {.entry = what.entry,
+                  .node = what.node,
+                  .target = what.target,
+                  .run = hands.run(),
+                  .lease = what.lease,
+                  .renew_every = what.lease / 3,
                   .latest_end = world->now(Clock::kMonotonic) + std::chrono::hours(24),
                   .by_hand = true},
                  [] {});
@@ -149,15 +166,18 @@ Result<int> inject(const Arguments& arguments) {
 
 std::string fault_line(const std::string& node, const Json& fault) {
   std::string state = text_at(fault, "state");
-  if (flag_at(fault, "guarded")) state += ", in effect, guard " + std::to_string(integer_at(fault, "guard_pid"));
+  if (flag_at(fault, "guarded"))
+    state += ", in effect, guard " + std::to_string(integer_at(fault, "guard_pid"));
   const std::string reason = text_at(fault, "reason");
   return node + "  " + text_at(fault, "run") + "  " + text_at(fault, "fault") + "  " + state +
          (reason.empty() ? "" : "  " + reason);
 }
 
-// Asks every node; with an order other than "faults" again and again until all is resolved or the deadline has passed.
+// Asks every node; with an order other than "faults" again and again until all is resolved or the
+// deadline has passed.
 Result<int> tell(const Arguments& arguments, const std::string& order) {
-  const std::vector<NodeAddress> nodes = TRY(find_nodes(arguments.get("--inventory"), arguments.all("--on")));
+  const std::vector<NodeAddress> nodes =
+      TRY(find_nodes(arguments.get("--inventory"), arguments.all("--on")));
   const std::unique_ptr<RealWorld> world = TRY(make_epoll_world());
   Hands hands(*world, nodes, [](const Json&) {});
   TRY(hands.connect());
@@ -168,15 +188,17 @@ Result<int> tell(const Arguments& arguments, const std::string& order) {
     answers.clear();
     std::optional<Error> failure;
     for (const NodeAddress& node : nodes)
-      hands.link(node.name)->ask({{"do", order}}, std::chrono::seconds(10), [&, name = node.name](const Result<Json>& reply) {
-        if (!reply.ok()) failure = Error(reply.error()).in(name);
-        answers[name] = reply.ok() ? *reply : Json::object();
-      });
+      hands.link(node.name)->ask({{"do", order}}, std::chrono::seconds(10),
+                                 [&, name = node.name](const Result<Json>& reply) {
+                                   if (!reply.ok()) failure = Error(reply.error()).in(name);
+                                   answers[name] = reply.ok() ? *reply : Json::object();
+                                 });
     TRY(hands.run_until([&] { return answers.size() == nodes.size(); }));
     if (failure) return *failure;
     unresolved = false;
     for (const auto& [name, answer] : answers)
-      for (const Json& fault : answer.at("faults")) unresolved = unresolved || !flag_at(fault, "resolved");
+      for (const Json& fault : answer.at("faults"))
+        unresolved = unresolved || !flag_at(fault, "resolved");
     if (order == "faults" || world->now(Clock::kMonotonic) > deadline) break;
     if (!unresolved) break;
     bool waited = false;
@@ -198,21 +220,31 @@ Result<int> tell(const Arguments& arguments, const std::string& order) {
     }
   if (!arguments.has("--json"))
     std::fprintf(stderr, "%zu nodes, %d faults in their journals%s\n", nodes.size(), shown,
-                 unresolved ? ", NOT ALL RESOLVED" : shown == 0 ? "" : ", all resolved");
+                 unresolved   ? ", NOT ALL RESOLVED"
+                 : shown == 0 ? ""
+                              : ", all resolved");
   return unresolved ? 5 : 0;
 }
 
 }  // namespace
 
 int fault_main(std::span<const std::string> args) {
-  const Result<Arguments> arguments =
-      Arguments::parse(args, {{"--on", ""}, {"--pid", ""}, {"--for", ""}, {"--lease", ""}, {"--param", ""}, {"--inventory", "-i"},
-                              {"--dry-run", "", false}, {"--yes", "", false}, {"--json", "", false}, {"--help", "-h", false}});
+  const Result<Arguments> arguments = Arguments::parse(args, {{"--on", ""},
+                                                              {"--pid", ""},
+                                                              {"--for", ""},
+                                                              {"--lease", ""},
+                                                              {"--param", ""},
+                                                              {"--inventory", "-i"},
+                                                              {"--dry-run", "", false},
+                                                              {"--yes", "", false},
+                                                              {"--json", "", false},
+                                                              {"--help", "-h", false}});
   if (!arguments.ok()) return command_failed("fault", arguments.error());
   const std::vector<std::string>& words = arguments->positional();
   const std::string verb = words.empty() ? "" : words[0];
-  const bool known = (verb == "inject" && words.size() == 2) ||
-                     ((verb == "status" || verb == "revert" || verb == "recover") && words.size() == 1);
+  const bool known =
+      (verb == "inject" && words.size() == 2) ||
+      ((verb == "status" || verb == "revert" || verb == "recover") && words.size() == 1);
   if (arguments->has("--help") || !known) {
     std::fputs(kHelp, arguments->has("--help") ? stdout : stderr);
     return arguments->has("--help") ? 0 : 4;

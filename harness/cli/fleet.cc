@@ -14,8 +14,12 @@ namespace mixproof {
 namespace {
 
 NodeAddress lab_address(const LabNode& node, const std::string& user) {
-  return {.name = node.name, .role = node.role, .address = node.address, .prefix = lab_prefix(node),
-          .agent = program_path(), .cgroup = node.cgroup + "/" + user};
+  return {.name = node.name,
+          .role = node.role,
+          .address = node.address,
+          .prefix = lab_prefix(node),
+          .agent = program_path(),
+          .cgroup = node.cgroup + "/" + user};
 }
 
 // The lab's nodes for the plan's, by role and in order; none when the lab has too few of a role.
@@ -50,21 +54,26 @@ Result<Fleet> standing_lab(const Plan& plan) {
     if (!lab.standing || !lab.damage.empty() || lab_is_stale(lab)) continue;
     std::optional<std::vector<NodeAddress>> nodes = match(lab, plan);
     if (!nodes || !lab_claim(lab).ok()) continue;
-    return Fleet{.nodes = std::move(*nodes), .where = "lab " + lab.name + " (stays up)", .own_lab = std::nullopt};
+    return Fleet{.nodes = std::move(*nodes),
+                 .where = "lab " + lab.name + " (stays up)",
+                 .own_lab = std::nullopt};
   }
   return Fleet{};
 }
 
 }  // namespace
 
-Result<Fleet> open_fleet(const Plan& plan, const std::string& inventory_path, const std::string& run) {
+Result<Fleet> open_fleet(const Plan& plan, const std::string& inventory_path,
+                         const std::string& run) {
   if (!inventory_path.empty()) {
     const Inventory inventory = TRY(load_inventory(inventory_path));
     std::vector<NodeAddress> nodes = TRY(nodes_from_inventory(inventory, plan, run));
-    return Fleet{.nodes = std::move(nodes), .where = "inventory " + inventory_path, .own_lab = std::nullopt};
+    return Fleet{
+        .nodes = std::move(nodes), .where = "inventory " + inventory_path, .own_lab = std::nullopt};
   }
   if (::geteuid() != 0)
-    return Error{Code::kInvalid, "a lab needs root: run it as root, or give an inventory (-i FILE)"};
+    return Error{Code::kInvalid,
+                 "a lab needs root: run it as root, or give an inventory (-i FILE)"};
   Fleet standing = TRY(standing_lab(plan));
   if (!standing.nodes.empty()) return standing;
   TRY(lab_clear_stale());
@@ -83,23 +92,30 @@ Status close_fleet(const Fleet& fleet) {
   return lab_down(*fleet.own_lab);
 }
 
-Result<std::vector<NodeAddress>> find_nodes(const std::string& inventory_path, const std::vector<std::string>& only) {
+Result<std::vector<NodeAddress>> find_nodes(const std::string& inventory_path,
+                                            const std::vector<std::string>& only) {
   std::vector<NodeAddress> all;
   if (!inventory_path.empty()) {
     const Inventory inventory = TRY(load_inventory(inventory_path));
-    for (const InventoryNode& node : inventory.nodes) all.push_back(address_of(inventory, node, "by-hand"));
+    for (const InventoryNode& node : inventory.nodes)
+      all.push_back(address_of(inventory, node, "by-hand"));
   } else {
     const std::vector<Lab> known = TRY(labs());
     for (const Lab& lab : known)
       if (lab.damage.empty() && !lab_is_stale(lab))
         for (const LabNode& node : lab.nodes) all.push_back(lab_address(node, "by-hand"));
-    all.push_back({.name = "local", .role = "", .address = "127.0.0.1", .prefix = {}, .agent = program_path(),
+    all.push_back({.name = "local",
+                   .role = "",
+                   .address = "127.0.0.1",
+                   .prefix = {},
+                   .agent = program_path(),
                    .cgroup = ::geteuid() == 0 ? "mixproof/local" : ""});
   }
   if (only.empty()) return all;
   std::vector<NodeAddress> out;
   for (const std::string& name : only) {
-    const auto it = std::find_if(all.begin(), all.end(), [&](const NodeAddress& node) { return node.name == name; });
+    const auto it = std::find_if(all.begin(), all.end(),
+                                 [&](const NodeAddress& node) { return node.name == name; });
     if (it != all.end()) {
       out.push_back(*it);
       continue;
@@ -107,8 +123,9 @@ Result<std::vector<NodeAddress>> find_nodes(const std::string& inventory_path, c
     std::vector<std::string> names;
     for (const NodeAddress& node : all) names.push_back(node.name);
     const std::string near = nearest(name, names);
-    return Error{Code::kInvalid, "there is no node " + name + (near.empty() ? " (there are: " + join(names, ", ") + ")"
-                                                                            : "; did you mean " + near + "?")};
+    return Error{Code::kInvalid, "there is no node " + name +
+                                     (near.empty() ? " (there are: " + join(names, ", ") + ")"
+                                                   : "; did you mean " + near + "?")};
   }
   return out;
 }

@@ -1,5 +1,5 @@
-// Fleet: where a command's nodes are: an inventory's, a lab that is up and free, or a lab of its own that goes down with
-// the command.
+// Fleet: where a command's nodes are: an inventory's, a lab that is up and free, or a lab of its
+// own that goes down with the command.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ namespace mixproof {
 
 struct Fleet {
   std::vector<NodeAddress> nodes;
-  std::string where;                    // for people: "lab \"lab\"", "inventory site.json"
-  std::optional<std::string> own_lab;   // to be taken down by close_fleet
+  std::string where;                   // for people: "lab \"lab\"", "inventory site.json"
+  std::optional<std::string> own_lab;  // to be taken down by close_fleet
 };
 
 // `inventory`: a path; empty: a lab. kInvalid when not root and there is no inventory.
@@ -25,8 +25,9 @@ Result<Fleet> open_fleet(const Plan& plan, const std::string& inventory, const s
 // Takes the fleet's own lab down; without one nothing.
 Status close_fleet(const Fleet& fleet);
 
-// Nodes for commands without a plan: those of the inventory, else of every lab, else this machine as "local". `only`
-// keeps the named ones; kInvalid when one is not there (with the nearest name).
-Result<std::vector<NodeAddress>> find_nodes(const std::string& inventory, const std::vector<std::string>& only);
+// Nodes for commands without a plan: those of the inventory, else of every lab, else this machine
+// as "local". `only` keeps the named ones; kInvalid when one is not there (with the nearest name).
+Result<std::vector<NodeAddress>> find_nodes(const std::string& inventory,
+                                            const std::vector<std::string>& only);
 
 }  // namespace mixproof

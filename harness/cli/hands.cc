@@ -13,16 +13,22 @@ constexpr Time kLeaveDeadline = std::chrono::seconds(12);
 
 }  // namespace
 
-Hands::Hands(RealWorld& world, std::vector<NodeAddress> nodes, std::function<void(const Json&)> on_row)
-    : world_(world), nodes_(std::move(nodes)),
-      probes_(world,
-              [this](const std::string& node, Json request, Time deadline, Channel::Reply then) {
-                AgentLink* found = link(node);
-                if (found != nullptr) return found->ask(std::move(request), deadline, std::move(then));
-                world_.after(Time(0), [node, then = std::move(then)] { then(Error{Code::kPeerLost, node + " is lost"}); });
-              },
-              std::move(on_row)),
-      run_("by-hand-" + std::to_string(world.now(Clock::kUtc).count() / 1'000'000) + "-" + std::to_string(::getpid())) {}
+Hands::Hands(RealWorld& world, std::vector<NodeAddress> nodes,
+             std::function<void(const Json&)> on_row)
+    : world_(world),
+      nodes_(std::move(nodes)),
+      probes_(
+          world,
+          [this](const std::string& node, Json request, Time deadline, Channel::Reply then) {
+            AgentLink* found = link(node);
+            if (found != nullptr) return found->ask(std::move(request), deadline, std::move(then));
+            world_.after(Time(0), [node, then = std::move(then)] {
+              then(Error{Code::kPeerLost, node + " is lost"});
+            });
+          },
+          std::move(on_row)),
+      run_("by-hand-" + std::to_string(world.now(Clock::kUtc).count() / 1'000'000) + "-" +
+           std::to_string(::getpid())) {}
 
 Hands::~Hands() = default;
 
@@ -33,18 +39,20 @@ Status Hands::connect() {
                  }});
   for (const NodeAddress& node : nodes_) {
     const std::string name = node.name;
-    links_[name] = new_link(name, {.on_ready = [this] { ++ready_; },
-                                   .on_event = [this, name](const Json& event) { on_event(name, event); },
-                                   .on_lost =
-                                       [this, name](const Error& error) {
-                                         if (!lost_) lost_ = error;
-                                         probes_.node_lost(name);
-                                         if (on_lost) on_lost(name);
-                                       },
-                                   .on_clock = [] {}});
+    links_[name] =
+        new_link(name, {.on_ready = [this] { ++ready_; },
+                        .on_event = [this, name](const Json& event) { on_event(name, event); },
+                        .on_lost =
+                            [this, name](const Error& error) {
+                              if (!lost_) lost_ = error;
+                              probes_.node_lost(name);
+                              if (on_lost) on_lost(name);
+                            },
+                        .on_clock = [] {}});
     links_[name]->connect();
   }
-  world_.run_until([this] { return ready_ == static_cast<int>(nodes_.size()) || lost_ || interrupted_; });
+  world_.run_until(
+      [this] { return ready_ == static_cast<int>(nodes_.size()) || lost_ || interrupted_; });
   if (lost_) return *lost_;
   if (interrupted_) return Error{Code::kRefused, "interrupted"};
   return ok();
@@ -53,8 +61,9 @@ Status Hands::connect() {
 std::unique_ptr<AgentLink> Hands::new_link(const std::string& node, AgentLink::Events events) {
   for (const NodeAddress& address : nodes_)
     if (address.name == node)
-      return std::make_unique<AgentLink>(world_, address, LinkOptions{.build = build_digest(), .run = run_, .log = {}},
-                                         std::move(events));
+      return std::make_unique<AgentLink>(
+          world_, address, LinkOptions{.build = build_digest(), .run = run_, .log = {}},
+          std::move(events));
   return nullptr;
 }
 

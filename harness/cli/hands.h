@@ -1,4 +1,5 @@
-// Hands: agents on a few nodes for a command without a run: links, probes and their events, in one place.
+// Hands: agents on a few nodes for a command without a run: links, probes and their events, in one
+// place.
 #pragma once
 
 #include <functional>
@@ -15,20 +16,21 @@ namespace mixproof {
 
 class Hands {
  public:
-  Hands(RealWorld& world, std::vector<NodeAddress> nodes, std::function<void(const Json& row)> on_row);
+  Hands(RealWorld& world, std::vector<NodeAddress> nodes,
+        std::function<void(const Json& row)> on_row);
   ~Hands();
 
   // Connects all; kPeerLost and the like with the first node that does not answer.
   Status connect();
   // Runs the World until `done`, a node is lost, or a signal came (then `interrupted()`).
   Status run_until(const std::function<bool()>& done);
-  void leave();                                  // says bye to all and waits for them
+  void leave();  // says bye to all and waits for them
 
-  AgentLink* link(const std::string& node);      // null when lost
+  AgentLink* link(const std::string& node);  // null when lost
   ProbeRunner& probes() { return probes_; }
   std::unique_ptr<AgentLink> new_link(const std::string& node, AgentLink::Events events);
   const std::vector<NodeAddress>& nodes() const { return nodes_; }
-  const std::string& run() const { return run_; }   // unlike any before: journals on nodes carry it
+  const std::string& run() const { return run_; }  // unlike any before: journals on nodes carry it
   bool interrupted() const { return interrupted_; }
 
   std::function<void(const std::string& node, const Json& event)> on_fault;

@@ -18,7 +18,8 @@ constexpr const char* kLatest = "mixproof-runs/latest";
 ReportPlace place_of(const std::string& argument) {
   const std::string path = argument == "latest" ? kLatest : argument;
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return {path, path + "/" + kReportFile, argument};
+  if (std::filesystem::is_directory(path, ignored))
+    return {path, path + "/" + kReportFile, argument};
   const std::string directory = std::filesystem::path(path).parent_path().string();
   return {directory.empty() ? std::string(".") : directory, path, argument};
 }

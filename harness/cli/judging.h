@@ -1,5 +1,5 @@
-// The commands that work on what a run left: `report`, `explain`, `rejudge`, and `schema`. Each takes what follows its
-// name and returns the exit status.
+// The commands that work on what a run left: `report`, `explain`, `rejudge`, and `schema`. Each
+// takes what follows its name and returns the exit status.
 #pragma once
 
 #include <span>
@@ -17,15 +17,16 @@ int explain_main(std::span<const std::string> args);
 int rejudge_main(std::span<const std::string> args);
 int schema_main(std::span<const std::string> args);
 
-// Where a REPORT argument points: "latest" is ./mixproof-runs/latest, a directory holds report.json, anything else is
-// the report itself.
+// Where a REPORT argument points: "latest" is ./mixproof-runs/latest, a directory holds
+// report.json, anything else is the report itself.
 struct ReportPlace {
   std::string directory, report;
-  std::string shown_as;   // the argument
+  std::string shown_as;  // the argument
 };
 ReportPlace place_of(const std::string& argument);
 
-// run.json and the recording of a directory, judged. kCorrupt when they do not fit; kInvalid when one is missing.
+// run.json and the recording of a directory, judged. kCorrupt when they do not fit; kInvalid when
+// one is missing.
 struct JudgedRun {
   Json run = nullptr, report = nullptr;
   bool torn = false;
@@ -33,7 +34,8 @@ struct JudgedRun {
 };
 Result<JudgedRun> judge_directory(Files& files, const std::string& directory);
 
-// The same from the plan, tool, provenance and environment that a report holds. `report` is any report or run.json.
+// The same from the plan, tool, provenance and environment that a report holds. `report` is any
+// report or run.json.
 Result<JudgedRun> judge_again(const std::string& directory, const Json& report);
 
 // The digest of its recording that a report names; empty when it names none.

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-
 #include <nlohmann/json.hpp>
 
 #include "harness/base/json.h"
@@ -39,20 +38,25 @@ int exit_status_of(const Error& error) {
   std::fprintf(stderr, "mixproof lab: %s\n", error.message.c_str());
   switch (error.code) {
     case Code::kInvalid:
-    case Code::kUnavailable: return 4;
-    case Code::kRefused: return 6;
-    default: return 3;
+    case Code::kUnavailable:
+      return 4;
+    case Code::kRefused:
+      return 6;
+    default:
+      return 3;
   }
 }
 
-// What a subcommand was given: positional words, options with and without a value, and what follows "--".
+// What a subcommand was given: positional words, options with and without a value, and what follows
+// "--".
 struct Words {
   std::vector<std::string> plain, command;
   std::vector<std::pair<std::string, std::string>> options;
   bool separated = false;
 
   bool has(std::string_view name) const {
-    return std::any_of(options.begin(), options.end(), [&](const auto& option) { return option.first == name; });
+    return std::any_of(options.begin(), options.end(),
+                       [&](const auto& option) { return option.first == name; });
   }
   std::string value(std::string_view name, std::string fallback) const {
     for (const auto& option : options) {
@@ -84,13 +88,16 @@ Result<Words> read_words(std::span<const std::string> args, const std::vector<st
     if (among(flags, args[i])) {
       words.options.emplace_back(args[i], "");
     } else if (among(valued, name)) {
-      if (equals == std::string::npos && i + 1 == args.size()) return Error{Code::kInvalid, name + " needs a value"};
-      words.options.emplace_back(name, equals == std::string::npos ? args[++i] : args[i].substr(equals + 1));
+      if (equals == std::string::npos && i + 1 == args.size())
+        return Error{Code::kInvalid, name + " needs a value"};
+      words.options.emplace_back(
+          name, equals == std::string::npos ? args[++i] : args[i].substr(equals + 1));
     } else {
       std::vector<std::string> known = valued;
       known.insert(known.end(), flags.begin(), flags.end());
       const std::string near = nearest(name, known);
-      return Error{Code::kInvalid, "unknown option " + args[i] + (near.empty() ? "" : ": did you mean " + near + "?")};
+      return Error{Code::kInvalid, "unknown option " + args[i] +
+                                       (near.empty() ? "" : ": did you mean " + near + "?")};
     }
   }
   return words;
@@ -102,7 +109,8 @@ Status need_root() {
 }
 
 const Lab* find_lab(const std::vector<Lab>& all, const std::string& name) {
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Lab& lab) { return lab.name == name; });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Lab& lab) { return lab.name == name; });
   return found == all.end() ? nullptr : &*found;
 }
 
@@ -124,7 +132,7 @@ class SignalsHeld {
   SignalsHeld(const SignalsHeld&) = delete;
   SignalsHeld& operator=(const SignalsHeld&) = delete;
 
-  int arrived() const {   // 0: none
+  int arrived() const {  // 0: none
     sigset_t pending;
     ::sigpending(&pending);
     for (const int signal : kSignals) {
@@ -140,7 +148,8 @@ class SignalsHeld {
 
 Result<int> up(std::span<const std::string> args) {
   const Words words = TRY(read_words(args, {"--nodes", "--name", "--link-rate"}, {}));
-  if (!words.plain.empty() || words.separated) return Error{Code::kInvalid, "lab up takes options only; see --help"};
+  if (!words.plain.empty() || words.separated)
+    return Error{Code::kInvalid, "lab up takes options only; see --help"};
   LabRequest request;
   request.name = words.value("--name", "lab");
   request.standing = true;
@@ -156,15 +165,18 @@ Result<int> up(std::span<const std::string> args) {
     std::fprintf(stderr, "interrupted: lab %s is down again\n", lab.name.c_str());
     return 128 + signal;
   }
-  std::fprintf(stderr, "lab %s is up: %zu nodes in %.2f s\n", lab.name.c_str(), lab.nodes.size(), took.count());
-  for (const LabNode& node : lab.nodes) std::fprintf(stderr, "  %-12s %s\n", node.name.c_str(), node.address.c_str());
+  std::fprintf(stderr, "lab %s is up: %zu nodes in %.2f s\n", lab.name.c_str(), lab.nodes.size(),
+               took.count());
+  for (const LabNode& node : lab.nodes)
+    std::fprintf(stderr, "  %-12s %s\n", node.name.c_str(), node.address.c_str());
   return 0;
 }
 
 Status down_one(const Lab& lab, bool force) {
   const std::optional<std::string> user = lab_user(lab);
   if (user && !force)
-    return Error{Code::kRefused, "lab " + lab.name + " is used by " + *user + "; stop that first, or say --force"};
+    return Error{Code::kRefused,
+                 "lab " + lab.name + " is used by " + *user + "; stop that first, or say --force"};
   TRY(lab_down(lab.name));
   std::fprintf(stderr, "lab %s is down\n", lab.name.c_str());
   return ok();
@@ -175,8 +187,10 @@ Result<int> down_all(const std::vector<Lab>& all, bool force) {
   for (const Lab& lab : all) {
     const Status status = down_one(lab, force);
     if (status.ok()) continue;
-    if (first.ok()) first = status;
-    else std::fprintf(stderr, "mixproof lab: %s\n", status.error().message.c_str());
+    if (first.ok())
+      first = status;
+    else
+      std::fprintf(stderr, "mixproof lab: %s\n", status.error().message.c_str());
   }
   if (!first.ok()) return first.error();
   return 0;
@@ -192,13 +206,16 @@ Result<int> down(std::span<const std::string> args) {
   const SignalsHeld held;
   if (everything) return down_all(all, force);
   if (words.plain.empty() && all.size() > 1)
-    return Error{Code::kInvalid, "several labs are up: " + names_of(all) + "; name one, or say --all"};
-  const Lab* lab = words.plain.empty() ? (all.empty() ? nullptr : &all.front()) : find_lab(all, words.plain[0]);
+    return Error{Code::kInvalid,
+                 "several labs are up: " + names_of(all) + "; name one, or say --all"};
+  const Lab* lab =
+      words.plain.empty() ? (all.empty() ? nullptr : &all.front()) : find_lab(all, words.plain[0]);
   if (lab != nullptr) {
     TRY(down_one(*lab, force));
     return 0;
   }
-  if (!words.plain.empty()) TRY(lab_down(words.plain[0]));   // checks the name, and clears a directory without a record
+  if (!words.plain.empty())
+    TRY(lab_down(words.plain[0]));  // checks the name, and clears a directory without a record
   std::fputs("no such lab is up: nothing to do\n", stderr);
   return 0;
 }
@@ -213,32 +230,47 @@ Json to_json(const Lab& lab) {
   const bool stale = lab_is_stale(lab), gone = stale || !lab.damage.empty();
   Json nodes = Json::array();
   for (const LabNode& node : lab.nodes) {
-    nodes.push_back({{"name", node.name}, {"role", node.role}, {"address", node.address}, {"cgroup", node.cgroup},
-                     {"state_dir", node.state_dir}, {"init_pid", node.init_pid},
+    nodes.push_back({{"name", node.name},
+                     {"role", node.role},
+                     {"address", node.address},
+                     {"cgroup", node.cgroup},
+                     {"state_dir", node.state_dir},
+                     {"init_pid", node.init_pid},
                      {"alive", lab_process_alive(node.init_pid, node.init_start)}});
   }
-  return {{"name", lab.name}, {"dir", lab.dir}, {"standing", lab.standing}, {"owner_pid", lab.owner_pid},
-          {"owner_alive", lab_process_alive(lab.owner_pid, lab.owner_start)}, {"user", lab_user(lab).value_or("")},
-          {"stale", stale}, {"damage", lab.damage}, {"nodes", nodes},
+  return {{"name", lab.name},
+          {"dir", lab.dir},
+          {"standing", lab.standing},
+          {"owner_pid", lab.owner_pid},
+          {"owner_alive", lab_process_alive(lab.owner_pid, lab.owner_start)},
+          {"user", lab_user(lab).value_or("")},
+          {"stale", stale},
+          {"damage", lab.damage},
+          {"nodes", nodes},
           {"leftovers", gone ? lab_leftovers(lab) : std::vector<std::string>{}}};
 }
 
 void show(const Lab& lab) {
   const std::optional<std::string> user = lab_user(lab);
-  std::fprintf(stderr, "lab %s: %s%s%s\n", lab.name.c_str(), state_of(lab), user ? "; used by " : "", user.value_or("").c_str());
+  std::fprintf(stderr, "lab %s: %s%s%s\n", lab.name.c_str(), state_of(lab),
+               user ? "; used by " : "", user.value_or("").c_str());
   if (!lab.damage.empty()) std::fprintf(stderr, "  record: %s\n", lab.damage.c_str());
   for (const LabNode& node : lab.nodes) {
-    std::fprintf(stderr, "  %-12s %-12s init %-8d %-6s %s\n", node.name.c_str(), node.address.c_str(), node.init_pid,
-                 lab_process_alive(node.init_pid, node.init_start) ? "alive" : "gone", node.cgroup.c_str());
+    std::fprintf(stderr, "  %-12s %-12s init %-8d %-6s %s\n", node.name.c_str(),
+                 node.address.c_str(), node.init_pid,
+                 lab_process_alive(node.init_pid, node.init_start) ? "alive" : "gone",
+                 node.cgroup.c_str());
   }
   if (lab.damage.empty() && !lab_is_stale(lab)) return;
-  for (const std::string& thing : lab_leftovers(lab)) std::fprintf(stderr, "  left: %s\n", thing.c_str());
+  for (const std::string& thing : lab_leftovers(lab))
+    std::fprintf(stderr, "  left: %s\n", thing.c_str());
   std::fprintf(stderr, "  `mixproof lab down %s` clears it\n", lab.name.c_str());
 }
 
 Result<int> status(std::span<const std::string> args) {
   const Words words = TRY(read_words(args, {}, {"--json"}));
-  if (!words.plain.empty() || words.separated) return Error{Code::kInvalid, "lab status takes --json only"};
+  if (!words.plain.empty() || words.separated)
+    return Error{Code::kInvalid, "lab status takes --json only"};
   const std::vector<Lab> all = TRY(labs());
   if (words.has("--json")) {
     Json out = Json::array();
@@ -258,7 +290,8 @@ Result<const Lab*> choose_lab(const std::vector<Lab>& all, const Words& words) {
     return Error{Code::kRefused, "no lab " + words.value("--name", "") + " is up"};
   }
   if (all.empty()) return Error{Code::kRefused, "no lab is up; `mixproof lab up` makes one"};
-  if (all.size() > 1) return Error{Code::kInvalid, "several labs are up: " + names_of(all) + "; say --name"};
+  if (all.size() > 1)
+    return Error{Code::kInvalid, "several labs are up: " + names_of(all) + "; say --name"};
   return &all.front();
 }
 
@@ -269,11 +302,13 @@ Result<int> exec(std::span<const std::string> args) {
   TRY(need_root());
   const std::vector<Lab> all = TRY(labs());
   const Lab* lab = TRY(choose_lab(all, words));
-  const auto node = std::find_if(lab->nodes.begin(), lab->nodes.end(), [&](const LabNode& n) { return n.name == words.plain[0]; });
+  const auto node = std::find_if(lab->nodes.begin(), lab->nodes.end(),
+                                 [&](const LabNode& n) { return n.name == words.plain[0]; });
   if (node == lab->nodes.end()) {
     std::vector<std::string> names;
     for (const LabNode& each : lab->nodes) names.push_back(each.name);
-    return Error{Code::kInvalid, "lab " + lab->name + " has no node " + words.plain[0] + "; it has " + join(names, ", ")};
+    return Error{Code::kInvalid, "lab " + lab->name + " has no node " + words.plain[0] +
+                                     "; it has " + join(names, ", ")};
   }
   if (!lab_process_alive(node->init_pid, node->init_start))
     return Error{Code::kRefused, "node " + node->name + " of lab " + lab->name + " is gone"};
@@ -283,16 +318,19 @@ Result<int> exec(std::span<const std::string> args) {
   for (std::string& word : argv) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   ::execvp(pointers[0], pointers.data());
-  if (errno == ENOENT) return Error{Code::kUnavailable, "nsenter is not installed (package util-linux)"};
+  if (errno == ENOENT)
+    return Error{Code::kUnavailable, "nsenter is not installed (package util-linux)"};
   return system_error("start nsenter");
 }
 
 }  // namespace
 
 int lab_main(std::span<const std::string> args) {
-  const auto before_command = args.subspan(0, static_cast<std::size_t>(std::find(args.begin(), args.end(), "--") - args.begin()));
-  const bool asked = std::any_of(before_command.begin(), before_command.end(),
-                                 [](const std::string& word) { return word == "--help" || word == "-h"; });
+  const auto before_command = args.subspan(
+      0, static_cast<std::size_t>(std::find(args.begin(), args.end(), "--") - args.begin()));
+  const bool asked =
+      std::any_of(before_command.begin(), before_command.end(),
+                  [](const std::string& word) { return word == "--help" || word == "-h"; });
   if (asked) {
     std::fputs(kHelp, stdout);
     return 0;
@@ -300,10 +338,14 @@ int lab_main(std::span<const std::string> args) {
   const std::string word = args.empty() ? "" : args[0];
   const auto rest = args.subspan(args.empty() ? 0 : 1);
   Result<int> result = Error{Code::kInvalid, "up, down, status or exec? See `mixproof lab --help`"};
-  if (word == "up") result = up(rest);
-  else if (word == "down") result = down(rest);
-  else if (word == "status") result = status(rest);
-  else if (word == "exec") result = exec(rest);
+  if (word == "up")
+    result = up(rest);
+  else if (word == "down")
+    result = down(rest);
+  else if (word == "status")
+    result = status(rest);
+  else if (word == "exec")
+    result = exec(rest);
   return result.ok() ? result.value() : exit_status_of(result.error());
 }
 

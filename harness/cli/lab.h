@@ -6,6 +6,6 @@
 
 namespace mixproof {
 
-int lab_main(std::span<const std::string> args);   // what follows "lab"; the exit status
+int lab_main(std::span<const std::string> args);  // what follows "lab"; the exit status
 
 }  // namespace mixproof

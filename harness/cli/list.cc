@@ -22,7 +22,9 @@ constexpr const char* kHelp =
     "probes/CATALOG.md and faults/CATALOG.md.\n";
 
 std::string_view direction(Better better) {
-  return better == Better::kLower ? "lower is better" : better == Better::kHigher ? "higher is better" : "";
+  return better == Better::kLower    ? "lower is better"
+         : better == Better::kHigher ? "higher is better"
+                                     : "";
 }
 
 void list_probes() {
@@ -35,7 +37,8 @@ void list_probes() {
 
 void list_faults() {
   for (const FaultSpec* spec : all_faults()) {
-    std::printf("%s (tier %d)\n  %s\n", std::string(spec->name).c_str(), spec->tier, std::string(spec->summary).c_str());
+    std::printf("%s (tier %d)\n  %s\n", std::string(spec->name).c_str(), spec->tier,
+                std::string(spec->summary).c_str());
     std::fputs(describe(spec->create()->params(), 4).c_str(), stdout);
   }
 }
@@ -44,7 +47,8 @@ void list_services() {
   for (const ServiceKind& kind : service_kinds()) {
     const Status available = kind.available();
     std::printf("%-12s %s\n", kind.name.c_str(), kind.summary.c_str());
-    if (!available.ok()) std::printf("             not here: %s\n", available.error().message.c_str());
+    if (!available.ok())
+      std::printf("             not here: %s\n", available.error().message.c_str());
   }
 }
 
@@ -52,20 +56,23 @@ void list_backends() {
   int count = 0;
   const BackendFact* facts = backend_facts(&count);
   for (int i = 0; i < count; ++i)
-    std::printf("%-10s %-9s %s\n", facts[i].name, facts[i].found ? "found" : "left out", facts[i].detail);
+    std::printf("%-10s %-9s %s\n", facts[i].name, facts[i].found ? "found" : "left out",
+                facts[i].detail);
 }
 
 void list_metrics() {
   for (const ProbeSpec* spec : all_probes())
     for (const MetricSpec& metric : spec->metrics)
-      std::printf("%-28s %-4s %-17s %s\n", std::string(metric.name).c_str(), std::string(metric.unit).c_str(),
-                  std::string(direction(metric.better)).c_str(), std::string(metric.help).c_str());
+      std::printf("%-28s %-4s %-17s %s\n", std::string(metric.name).c_str(),
+                  std::string(metric.unit).c_str(), std::string(direction(metric.better)).c_str(),
+                  std::string(metric.help).c_str());
 }
 
 }  // namespace
 
 int list_main(std::span<const std::string> args) {
-  const Result<Arguments> arguments = Arguments::parse(args, {{"--markdown", "", false}, {"--help", "-h", false}});
+  const Result<Arguments> arguments =
+      Arguments::parse(args, {{"--markdown", "", false}, {"--help", "-h", false}});
   if (!arguments.ok()) return command_failed("list", arguments.error());
   const std::string what = arguments->positional().size() == 1 ? arguments->positional()[0] : "";
   const bool markdown = arguments->has("--markdown");

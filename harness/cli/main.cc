@@ -24,7 +24,7 @@ using Args = std::span<const std::string>;
 
 struct Command {
   const char* name;
-  const char* help;   // null: internal, not listed
+  const char* help;  // null: internal, not listed
   int (*main)(Args args);
 };
 
@@ -34,7 +34,8 @@ int worker(Args) { return worker_main(); }
 int null_server(Args args) { return inference::null_server_main(args); }
 
 constexpr Command kCommands[] = {
-    {"demo", "a mixed cluster on this machine, measured and judged in under three minutes", demo_main},
+    {"demo", "a mixed cluster on this machine, measured and judged in under three minutes",
+     demo_main},
     {"run", "run a suite and write a judged report", run_main},
     {"plan", "what a suite would do, and what its checks need", plan_main},
     {"report", "show a report, or make its page", report_main},
@@ -53,8 +54,10 @@ constexpr Command kCommands[] = {
 };
 
 void print_help(std::FILE* out) {
-  std::fputs("mixproof: does inference latency hold while training runs, and when something breaks?\n\n"
-             "usage: mixproof COMMAND [options]     (mixproof COMMAND --help says more)\n\n", out);
+  std::fputs(
+      "mixproof: does inference latency hold while training runs, and when something breaks?\n\n"
+      "usage: mixproof COMMAND [options]     (mixproof COMMAND --help says more)\n\n",
+      out);
   for (const Command& command : kCommands)
     if (command.help != nullptr) std::fprintf(out, "  %-12s %s\n", command.name, command.help);
 }
@@ -93,7 +96,7 @@ int run_command(const std::vector<std::string>& args) {
 int main(int argc, char** argv) {
   try {
     return mixproof::run_command(std::vector<std::string>(argv + 1, argv + argc));
-  } catch (const std::exception& exception) {   // from libraries; ours never throw
+  } catch (const std::exception& exception) {  // from libraries; ours never throw
     std::fprintf(stderr, "mixproof: internal error: %s\n", exception.what());
     return 3;
   }

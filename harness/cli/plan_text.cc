@@ -21,18 +21,23 @@ double rate_of(const LoadPlan& load) {
 // How many violations a binomial limit tolerates among n requests; -1: none is too many already.
 std::int64_t tolerated(std::int64_t n, double at_least, double confidence) {
   std::int64_t violations = -1;
-  while (violations + 1 <= n && proportion_lower(n - violations - 1, n, confidence) >= at_least) ++violations;
+  while (violations + 1 <= n && proportion_lower(n - violations - 1, n, confidence) >= at_least)
+    ++violations;
   return violations;
 }
 
-// Blocks are a second, or twice the baseline's p99 end-to-end time, which is not known before the run.
+// Blocks are a second, or twice the baseline's p99 end-to-end time, which is not known before the
+// run.
 std::string interval_need(const Plan& plan, const Limit& limit) {
   const double least_s = kLeastBlocks;
-  std::string out = format(" against %s at %g %% confidence (interval)\n    needs at least %g s measured in each of %s and %s, more "
-                           "where answers or steps take long (%d blocks of max(1 s, 2 x their p99)); they have %g s and %g s",
-                           limit.reference.c_str(), limit.confidence * 100, least_s, limit.phase.c_str(), limit.reference.c_str(),
-                           kLeastBlocks, plan.phase(limit.phase)->measure_s, plan.phase(limit.reference)->measure_s);
-  if (std::min(plan.phase(limit.phase)->measure_s, plan.phase(limit.reference)->measure_s) < least_s)
+  std::string out = format(
+      " against %s at %g %% confidence (interval)\n    needs at least %g s measured in each of %s and %s, more "
+      "where answers or steps take long (%d blocks of max(1 s, 2 x their p99)); they have %g s and %g s",
+      limit.reference.c_str(), limit.confidence * 100, least_s, limit.phase.c_str(),
+      limit.reference.c_str(), kLeastBlocks, plan.phase(limit.phase)->measure_s,
+      plan.phase(limit.reference)->measure_s);
+  if (std::min(plan.phase(limit.phase)->measure_s, plan.phase(limit.reference)->measure_s) <
+      least_s)
     out += ": too short to decide";
   const LoadPlan* load = plan.load(limit.load);
   const double rate = load == nullptr ? 0 : rate_of(*load);
@@ -43,7 +48,8 @@ std::string interval_need(const Plan& plan, const Limit& limit) {
   }
   const PhasePlan* second = second_baseline(plan, limit);
   if (second != nullptr)
-    out += format("\n    %s shows the noise: the margin is the wider of bound and noise", second->name.c_str());
+    out += format("\n    %s shows the noise: the margin is the wider of bound and noise",
+                  second->name.c_str());
   return out;
 }
 
@@ -61,9 +67,13 @@ std::string limit_text(const Plan& plan, const Limit& limit) {
   const std::int64_t least = least_n(*limit.at_least, limit.confidence, 0);
   const auto offered = static_cast<std::int64_t>(rate * phase->measure_s);
   const std::int64_t spare = tolerated(offered, *limit.at_least, limit.confidence);
-  out += format("\n    needs %lld requests without a violation, %.0f s at %g/s; this phase offers about %lld",
-                static_cast<long long>(least), static_cast<double>(least) / rate, rate, static_cast<long long>(offered));
-  out += spare < 0 ? ": too few to pass" : format(" and passes with up to %lld violations", static_cast<long long>(spare));
+  out += format(
+      "\n    needs %lld requests without a violation, %.0f s at %g/s; this phase offers about %lld",
+      static_cast<long long>(least), static_cast<double>(least) / rate, rate,
+      static_cast<long long>(offered));
+  out += spare < 0
+             ? ": too few to pass"
+             : format(" and passes with up to %lld violations", static_cast<long long>(spare));
   return out;
 }
 
@@ -71,32 +81,39 @@ std::string limit_text(const Plan& plan, const Limit& limit) {
 
 std::string plan_text(const Plan& plan) {
   std::string out = plan.name + ": " + plan.claim + "\n" +
-                    format("%zu nodes, %.0f s in %zu phases, placement %s\n", plan.nodes.size(), plan.length_s(),
-                           plan.phases.size(), plan.placement.c_str());
+                    format("%zu nodes, %.0f s in %zu phases, placement %s\n", plan.nodes.size(),
+                           plan.length_s(), plan.phases.size(), plan.placement.c_str());
   out += "\nservices\n";
   for (const ServicePlan& service : plan.services) {
     std::vector<std::string> places;
-    for (const ServicePlan::Instance& instance : service.instances) places.push_back(instance.name + " on " + instance.node);
-    out += "  " + service.name + " (" + (service.start.empty() ? "attached: " + service.url : service.start) + "): " +
-           join(places, ", ") + "\n";
+    for (const ServicePlan::Instance& instance : service.instances)
+      places.push_back(instance.name + " on " + instance.node);
+    out += "  " + service.name + " (" +
+           (service.start.empty() ? "attached: " + service.url : service.start) +
+           "): " + join(places, ", ") + "\n";
   }
   out += "\nloads\n";
   for (const LoadPlan& load : plan.loads) {
     const double rate = rate_of(load);
     out += "  " + load.name + " (" + load.probe + ") on " + join(load.nodes, ", ") +
-           (load.target.empty() ? "" : " to " + load.target) + (rate > 0 ? format(", %g requests/s", rate) : "") + "\n";
+           (load.target.empty() ? "" : " to " + load.target) +
+           (rate > 0 ? format(", %g requests/s", rate) : "") + "\n";
   }
   out += "\nphases\n";
   for (const PhasePlan& phase : plan.phases) {
-    out += format("  %5.0f s  %-16s %.0f s (%.0f s settle): %s\n", phase.begin_s, phase.name.c_str(), phase.length_s(),
-                  phase.settle_s, join(phase.run, ", ").c_str());
+    out +=
+        format("  %5.0f s  %-16s %.0f s (%.0f s settle): %s\n", phase.begin_s, phase.name.c_str(),
+               phase.length_s(), phase.settle_s, join(phase.run, ", ").c_str());
     for (const FaultPlanEntry& fault : phase.faults)
-      out += format("           fault %s on %s from %g s for %g s; lease %g s, renewed every %g s\n", fault.fault.c_str(),
-                    fault.target.c_str(), fault.at_s, fault.for_s, plan.lease_s, plan.renew_s);
+      out +=
+          format("           fault %s on %s from %g s for %g s; lease %g s, renewed every %g s\n",
+                 fault.fault.c_str(), fault.target.c_str(), fault.at_s, fault.for_s, plan.lease_s,
+                 plan.renew_s);
   }
   out += "\nchecks\n";
   for (const Limit& limit : plan.limits)
-    out += "  " + limit.check_id() + ": " + limit_text(plan, limit) + "\n    why: " + limit.why + "\n";
+    out +=
+        "  " + limit.check_id() + ": " + limit_text(plan, limit) + "\n    why: " + limit.why + "\n";
   return out;
 }
 

@@ -32,13 +32,15 @@ Result<int> probe(const Arguments& arguments) {
   const auto entry = catalogue.probes.find(name);
   if (entry == catalogue.probes.end()) {
     const std::string near = nearest(name, names);
-    return Error{Code::kInvalid, "there is no probe " + name + (near.empty() ? "" : "; did you mean " + near + "?")};
+    return Error{Code::kInvalid, "there is no probe " + name +
+                                     (near.empty() ? "" : "; did you mean " + near + "?")};
   }
   if (entry->second.load) return Error{Code::kInvalid, name + " is a load: it runs in a suite"};
   const Json given = TRY(params_from(arguments));
   TRY(entry->second.check_params(name, given, ""));
   ProbeTargets targets;
-  for (const std::string& pid : arguments.all("--pid")) targets.pids.push_back(std::atoi(pid.c_str()));
+  for (const std::string& pid : arguments.all("--pid"))
+    targets.pids.push_back(std::atoi(pid.c_str()));
   const double deadline_s = TRY(parse_duration_s(arguments.get("--deadline", "60s")));
   std::vector<std::string> on = arguments.all("--on");
   if (on.empty()) on = {"local"};
@@ -49,7 +51,8 @@ Result<int> probe(const Arguments& arguments) {
   std::optional<Error> failure;
   std::size_t left = nodes.size();
   for (const NodeAddress& node : nodes)
-    hands.probes().run(node.name, name, given, targets, Time(static_cast<std::int64_t>(deadline_s * 1e9)),
+    hands.probes().run(node.name, name, given, targets,
+                       Time(static_cast<std::int64_t>(deadline_s * 1e9)),
                        [&failure, &left, &node](const Result<std::vector<Json>>& rows) {
                          --left;
                          if (!rows.ok()) failure = Error(rows.error()).in(node.name);
@@ -64,8 +67,12 @@ Result<int> probe(const Arguments& arguments) {
 }  // namespace
 
 int probe_main(std::span<const std::string> args) {
-  const Result<Arguments> arguments = Arguments::parse(
-      args, {{"--param", ""}, {"--on", ""}, {"--pid", ""}, {"--deadline", ""}, {"--inventory", "-i"}, {"--help", "-h", false}});
+  const Result<Arguments> arguments = Arguments::parse(args, {{"--param", ""},
+                                                              {"--on", ""},
+                                                              {"--pid", ""},
+                                                              {"--deadline", ""},
+                                                              {"--inventory", "-i"},
+                                                              {"--help", "-h", false}});
   if (!arguments.ok()) return command_failed("probe", arguments.error());
   if (arguments->has("--help") || arguments->positional().size() != 1) {
     std::fputs(kHelp, arguments->has("--help") ? stdout : stderr);

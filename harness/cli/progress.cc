@@ -11,7 +11,8 @@ namespace {
 
 double quantile(std::vector<double> values, double p) {
   std::sort(values.begin(), values.end());
-  const auto rank = static_cast<std::size_t>(std::max(1.0, std::ceil(p * static_cast<double>(values.size()))));
+  const auto rank =
+      static_cast<std::size_t>(std::max(1.0, std::ceil(p * static_cast<double>(values.size()))));
   return values[rank - 1];
 }
 
@@ -22,7 +23,8 @@ std::string time_text(double seconds) {
 
 }  // namespace
 
-Progress::Progress(World& world, const Plan& plan, bool terminal) : world_(world), plan_(plan), terminal_(terminal) {}
+Progress::Progress(World& world, const Plan& plan, bool terminal)
+    : world_(world), plan_(plan), terminal_(terminal) {}
 
 void Progress::line(const std::string& text) {
   if (live_shown_) std::fputs("\r\x1b[K", stderr);
@@ -40,7 +42,8 @@ void Progress::phase(const std::string& name, Time begin, Time end) {
   users_ = {};
   steps_ = 0;
   const PhasePlan* plan = plan_.phase(name);
-  line(format("%-16s %3.0f s  runs %s", name.c_str(), static_cast<double>((end - begin).count()) / 1e9,
+  line(format("%-16s %3.0f s  runs %s", name.c_str(),
+              static_cast<double>((end - begin).count()) / 1e9,
               plan == nullptr ? "" : join(plan->run, ", ").c_str()));
   if (terminal_) live();
 }
@@ -55,12 +58,15 @@ void Progress::close_phase() {
 std::string Progress::figures() const {
   std::vector<std::string> parts;
   if (!users_.ttft_s.empty())
-    parts.push_back(format("%zu answers, TTFT p50 %s p99 %s, longest wait %s%s", users_.ttft_s.size(),
-                           time_text(quantile(users_.ttft_s, 0.5)).c_str(), time_text(quantile(users_.ttft_s, 0.99)).c_str(),
+    parts.push_back(format("%zu answers, TTFT p50 %s p99 %s, longest wait %s%s",
+                           users_.ttft_s.size(), time_text(quantile(users_.ttft_s, 0.5)).c_str(),
+                           time_text(quantile(users_.ttft_s, 0.99)).c_str(),
                            time_text(users_.longest_wait_s).c_str(),
                            users_.bad == 0 ? "" : format(", %d failed", users_.bad).c_str()));
-  const double elapsed_s = static_cast<double>((std::min(end_, world_.now(Clock::kMonotonic)) - begin_).count()) / 1e9;
-  if (steps_ > 0 && elapsed_s > 0.5) parts.push_back(format("%.1f training steps/s", steps_ / elapsed_s));
+  const double elapsed_s =
+      static_cast<double>((std::min(end_, world_.now(Clock::kMonotonic)) - begin_).count()) / 1e9;
+  if (steps_ > 0 && elapsed_s > 0.5)
+    parts.push_back(format("%.1f training steps/s", steps_ / elapsed_s));
   return join(parts, "; ");
 }
 
@@ -70,8 +76,9 @@ void Progress::live() {
   std::vector<std::string> held;
   for (const auto& [id, words] : faults_) held.push_back(words);
   const std::string seen = figures();
-  std::fprintf(stderr, "\r\x1b[K  %.0f s left%s%s%s%s", std::max(0.0, left_s), seen.empty() ? "" : "  ", seen.c_str(),
-               held.empty() ? "" : "  FAULT ", join(held, ", ").c_str());
+  std::fprintf(stderr, "\r\x1b[K  %.0f s left%s%s%s%s", std::max(0.0, left_s),
+               seen.empty() ? "" : "  ", seen.c_str(), held.empty() ? "" : "  FAULT ",
+               join(held, ", ").c_str());
   std::fflush(stderr);
   live_shown_ = true;
   world_.after(std::chrono::seconds(1), [this, name = phase_] {
@@ -90,20 +97,23 @@ void Progress::row(const Json& row) {
   if ((kind == "request" || kind == "step") && !runs_now(text_at(row, "load"))) return;
   if (kind == "request") {
     const bool good = text_at(row, "outcome") == "OK";
-    const double ttft_s = good ? static_cast<double>(integer_at(row, "first") - integer_at(row, "sched")) / 1e9
-                               : std::numeric_limits<double>::infinity();
+    const double ttft_s =
+        good ? static_cast<double>(integer_at(row, "first") - integer_at(row, "sched")) / 1e9
+             : std::numeric_limits<double>::infinity();
     users_.ttft_s.push_back(ttft_s);
     users_.bad += good ? 0 : 1;
-    users_.longest_wait_s =
-        std::max({users_.longest_wait_s, ttft_s, static_cast<double>(integer_at(row, "max_gap")) / 1e9});
+    users_.longest_wait_s = std::max(
+        {users_.longest_wait_s, ttft_s, static_cast<double>(integer_at(row, "max_gap")) / 1e9});
   } else if (kind == "step") {
     steps_ += integer_at(row, "rank") == 0 ? 1 : 0;
   } else if (kind == "fault") {
-    const std::string state = text_at(row, "state"), id = text_at(row, "fault"), detail = text_at(row, "detail");
+    const std::string state = text_at(row, "state"), id = text_at(row, "fault"),
+                      detail = text_at(row, "detail");
     const std::string words = text_at(row, "kind") + " on " + text_at(row, "target");
     if (state == "injected") faults_[id] = words;
     if (state == "clean" || state == "dirty") faults_.erase(id);
-    if (state != "planned") line("    fault " + words + ": " + state + (detail.empty() ? "" : " (" + detail + ")"));
+    if (state != "planned")
+      line("    fault " + words + ": " + state + (detail.empty() ? "" : " (" + detail + ")"));
   } else if (kind == "error") {
     line("    error " + text_at(row, "what") + ": " + text_at(row, "message"));
   } else if (kind == "stop") {

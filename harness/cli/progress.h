@@ -1,5 +1,5 @@
-// Progress of a run on the terminal: a line a phase, a line for each change of a fault, and on a terminal one live line.
-// Everything goes to stderr.
+// Progress of a run on the terminal: a line a phase, a line for each change of a fault, and on a
+// terminal one live line. Everything goes to stderr.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ class Progress {
 
  private:
   struct Users {
-    std::vector<double> ttft_s;    // infinite where there was no answer
+    std::vector<double> ttft_s;  // infinite where there was no answer
     int bad = 0;
     double longest_wait_s = 0;
   };
@@ -38,7 +38,7 @@ class Progress {
   Time begin_{0}, end_{0};
   Users users_;
   int steps_ = 0;
-  std::map<std::string, std::string> faults_;   // in effect: words by id
+  std::map<std::string, std::string> faults_;  // in effect: words by id
 };
 
 }  // namespace mixproof

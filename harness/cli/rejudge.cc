@@ -42,20 +42,24 @@ std::string differences(const Json& stored, const Json& again) {
   return join(out, ", ");
 }
 
-int exit_of(const Json& report) { return static_cast<int>(integer_at(report["verdict"], "exit_code", 3)); }
+int exit_of(const Json& report) {
+  return static_cast<int>(integer_at(report["verdict"], "exit_code", 3));
+}
 
 int compare_with_report(const ReportPlace& place, const Json& stored) {
   const std::string sha256 = recording_sha256(stored);
   const auto again = judge_again(place.directory, stored);
   if (!again) return command_failed("rejudge", again.error());
   if (sha256 != again->sha256)
-    return command_failed("rejudge", {Code::kCorrupt, place.directory + "/" + kRecordingFile +
-                                                          " is not the recording of this report: its sha256 is " +
-                                                          again->sha256 + ", the report names " +
-                                                          (sha256.empty() ? "none" : sha256)});
+    return command_failed(
+        "rejudge", {Code::kCorrupt, place.directory + "/" + kRecordingFile +
+                                        " is not the recording of this report: its sha256 is " +
+                                        again->sha256 + ", the report names " +
+                                        (sha256.empty() ? "none" : sha256)});
   const std::string different = differences(stored, again->report);
   if (!different.empty())
-    return command_failed("rejudge", {Code::kCorrupt, "not reproduced: the recording gives other " + different});
+    return command_failed(
+        "rejudge", {Code::kCorrupt, "not reproduced: the recording gives other " + different});
   std::fputs(summary_text(again->report, place.report, place.shown_as).c_str(), stdout);
   std::fputs("identical: checks, verdict, safety, timeline and metrics\n", stdout);
   return exit_of(again->report);
@@ -64,13 +68,16 @@ int compare_with_report(const ReportPlace& place, const Json& stored) {
 int report_of_killed_run(Files& files, const ReportPlace& place) {
   const auto judged = judge_directory(files, place.directory);
   if (!judged) return command_failed("rejudge", judged.error());
-  static_cast<void>(files.remove(place.directory + "/" + kReserveFile));   // of the killed run
+  static_cast<void>(files.remove(place.directory + "/" + kReserveFile));  // of the killed run
   const Status written = write_report(files, place.report, judged->report);
   if (!written.ok()) return command_failed("rejudge", written.error());
   const std::string page = place.directory + "/" + kPageFile;
   const Status drawn = write_page(files, page, place.directory, judged->report);
-  if (!drawn.ok()) std::fprintf(stderr, "mixproof rejudge: no page: %s\n", drawn.error().message.c_str());
-  std::fputs(summary_text(judged->report, place.report, place.shown_as, drawn.ok() ? page : "").c_str(), stdout);
+  if (!drawn.ok())
+    std::fprintf(stderr, "mixproof rejudge: no page: %s\n", drawn.error().message.c_str());
+  std::fputs(
+      summary_text(judged->report, place.report, place.shown_as, drawn.ok() ? page : "").c_str(),
+      stdout);
   std::fputs("written: the run had left no report\n", stdout);
   return exit_of(judged->report);
 }
@@ -84,7 +91,8 @@ int rejudge_main(std::span<const std::string> args) {
   }
   const std::unique_ptr<Files> files = make_real_files();
   const ReportPlace place = place_of(args[0]);
-  const bool is_directory = place.report != args[0] && place.directory + "/" + kReportFile == place.report;
+  const bool is_directory =
+      place.report != args[0] && place.directory + "/" + kReportFile == place.report;
   if (is_directory && !files->read(place.report).ok()) return report_of_killed_run(*files, place);
   const auto stored = read_report(*files, place.report);
   if (!stored) return command_failed("rejudge", stored.error());

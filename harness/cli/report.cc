@@ -32,23 +32,29 @@ std::string label_text(const Json& labels) {
   std::vector<std::string> parts;
   for (const char* key : {"phase", "load", "fault", "reference", "quantile", "clean_requests"})
     if (const std::string value = text_at(labels, key); !value.empty())
-      parts.push_back(std::string(key) == "phase" || std::string(key) == "load" ? value : std::string(key) + " " + value);
+      parts.push_back(std::string(key) == "phase" || std::string(key) == "load"
+                          ? value
+                          : std::string(key) + " " + value);
   return join(parts, ", ");
 }
 
 std::string metric_line(const Json& metric) {
-  std::string out = format("  %-26s %-34s ", text_at(metric, "id").c_str(), label_text(metric["labels"]).c_str());
+  std::string out =
+      format("  %-26s %-34s ", text_at(metric, "id").c_str(), label_text(metric["labels"]).c_str());
   if (const Json* summary = member(metric, "summary")) {
     for (const char* quantile : {"p50", "p90", "p99", "max"})
       out += std::string(quantile) + " " + number_or_dash(member(*summary, quantile)) + "  ";
   } else {
     out += number_or_dash(&metric);
     if (const Json* interval = member(metric, "interval"))
-      out += format(" [%.4g, ", number_at(*interval, "low")) +
-             (flag_at(*interval, "censored") ? "...)" : format("%.4g]", number_at(*interval, "high")));
+      out +=
+          format(" [%.4g, ", number_at(*interval, "low")) +
+          (flag_at(*interval, "censored") ? "...)" : format("%.4g]", number_at(*interval, "high")));
   }
-  out += " " + text_at(metric, "unit") + format("  n %lld", static_cast<long long>(integer_at(metric, "n")));
-  if (const std::string missing = text_at(metric, "missing_reason"); !missing.empty()) out += "  (" + missing + ")";
+  out += " " + text_at(metric, "unit") +
+         format("  n %lld", static_cast<long long>(integer_at(metric, "n")));
+  if (const std::string missing = text_at(metric, "missing_reason"); !missing.empty())
+    out += "  (" + missing + ")";
   return out + "\n";
 }
 
@@ -60,9 +66,11 @@ std::string phases_text(const Json& timeline) {
       out += "not run\n";
       continue;
     }
-    out += format("%7.1f to %7.1f s, measured from %7.1f s%s\n", number_at(phase, "begin_s"), number_at(phase, "end_s"),
-                  number_at(phase, "settled_s"), flag_at(phase, "complete") ? "" : ", cut short");
-    for (const Json& problem : phase["problems"]) out += "      " + text_at(problem, "detail") + "\n";
+    out += format("%7.1f to %7.1f s, measured from %7.1f s%s\n", number_at(phase, "begin_s"),
+                  number_at(phase, "end_s"), number_at(phase, "settled_s"),
+                  flag_at(phase, "complete") ? "" : ", cut short");
+    for (const Json& problem : phase["problems"])
+      out += "      " + text_at(problem, "detail") + "\n";
   }
   return out;
 }
@@ -70,24 +78,27 @@ std::string phases_text(const Json& timeline) {
 std::string events_text(const Json& timeline) {
   std::string out;
   for (const Json& event : timeline["events"])
-    out += format("  %8.3f s  %s %s %s%s%s\n", number_at(event, "at_s"), text_at(event, "kind").c_str(),
-                  text_at(event, "what").c_str(), text_at(event, "state").c_str(),
-                  text_at(event, "detail").empty() ? "" : ": ", text_at(event, "detail").c_str());
+    out += format("  %8.3f s  %s %s %s%s%s\n", number_at(event, "at_s"),
+                  text_at(event, "kind").c_str(), text_at(event, "what").c_str(),
+                  text_at(event, "state").c_str(), text_at(event, "detail").empty() ? "" : ": ",
+                  text_at(event, "detail").c_str());
   return out.empty() ? "" : "events:\n" + out;
 }
 
 std::string report_show(const Json& report, const ReportPlace& place) {
-  std::string out = text_at(report["plan"], "name") + ": " + text_at(report["plan"], "claim") + "\n\n";
+  std::string out =
+      text_at(report["plan"], "name") + ": " + text_at(report["plan"], "claim") + "\n\n";
   out += phases_text(report["timeline"]) + events_text(report["timeline"]) + "metrics:\n";
   for (const Json& metric : report["metrics"]) out += metric_line(metric);
   out += "checks:\n";
   for (const Json& check : report["checks"])
-    out += format("  %-12s %-24s %s\n", text_at(check, "status").c_str(), text_at(check, "id").c_str(),
-                  text_at(check, "detail").c_str());
+    out += format("  %-12s %-24s %s\n", text_at(check, "status").c_str(),
+                  text_at(check, "id").c_str(), text_at(check, "detail").c_str());
   return out + "\n" + summary_text(report, place.report, place.shown_as);
 }
 
-int report_html(Files& files, const Json& report, const ReportPlace& place, const std::string& path) {
+int report_html(Files& files, const Json& report, const ReportPlace& place,
+                const std::string& path) {
   const Status written = write_page(files, path, place.directory, report);
   if (!written.ok()) return command_failed("report", written.error());
   std::fprintf(stderr, "page: %s\n", path.c_str());
@@ -97,14 +108,16 @@ int report_html(Files& files, const Json& report, const ReportPlace& place, cons
 }  // namespace
 
 int report_main(std::span<const std::string> args) {
-  const Result<Arguments> arguments = Arguments::parse(args, {{"--output", "-o"}, {"--help", "-h", false}});
+  const Result<Arguments> arguments =
+      Arguments::parse(args, {{"--output", "-o"}, {"--help", "-h", false}});
   if (!arguments.ok()) return command_failed("report", arguments.error());
   const std::vector<std::string>& words = arguments->positional();
   if (arguments->has("--help") || (words.size() == 1 && words[0] == "help")) {
     std::fputs(kHelp, stdout);
     return 0;
   }
-  const bool html = words.size() == 2 && words[0] == "html", show = words.size() == 2 && words[0] == "show";
+  const bool html = words.size() == 2 && words[0] == "html",
+             show = words.size() == 2 && words[0] == "show";
   if (!html && (!show || arguments->has("--output"))) {
     std::fputs(kHelp, stderr);
     return exit_code(Code::kInvalid);
@@ -115,12 +128,14 @@ int report_main(std::span<const std::string> args) {
   if (!report) return command_failed("report", report.error());
   for (const char* key : {"timeline", "metrics"})
     if (member(*report, key) == nullptr)
-      return command_failed("report", {Code::kInvalid, place.report + ": not a report: \"" + key + "\" is missing"});
+      return command_failed(
+          "report", {Code::kInvalid, place.report + ": not a report: \"" + key + "\" is missing"});
   if (show) {
     std::fputs(report_show(*report, place).c_str(), stdout);
     return 0;
   }
-  return report_html(*files, *report, place, arguments->get("--output", place.directory + "/" + kPageFile));
+  return report_html(*files, *report, place,
+                     arguments->get("--output", place.directory + "/" + kPageFile));
 }
 
 }  // namespace mixproof

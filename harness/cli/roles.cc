@@ -24,7 +24,9 @@ int agent_main() {
   const Result<std::unique_ptr<RealWorld>> world = make_epoll_world();
   if (!world.ok()) return command_failed("agent", world.error());
   RealWorld& real = **world;
-  Agent agent(real, {.program = program_path(), .build = build_digest(), .state_dir = state_directory(),
+  Agent agent(real, {.program = program_path(),
+                     .build = build_digest(),
+                     .state_dir = state_directory(),
                      .operators = real_operators(real.host())});
   agent.start();
   real.run_until([&agent] { return agent.done(); });

@@ -51,13 +51,20 @@ constexpr const char* kHelp =
     "exit status: 0 pass, 1 fail, 2 inconclusive, 3 harness error, 4 usage or configuration, 5 unsafe (a fault is not\n"
     "proved clean), 6 refused now, 129/130/143 ended by a signal\n";
 
-const std::vector<Option> kOptions = {{"--inventory", "-i"}, {"--output", "-o"}, {"--set", ""},  {"--seed", ""},
-                                      {"--yes", "", false},  {"--json", "", false}, {"--help", "-h", false}};
+const std::vector<Option> kOptions = {
+    {"--inventory", "-i"}, {"--output", "-o"},    {"--set", ""},          {"--seed", ""},
+    {"--yes", "", false},  {"--json", "", false}, {"--help", "-h", false}};
 
-Result<RunOptions> read_options(std::span<const std::string> args, const Arguments& arguments, const std::string& suite) {
-  RunOptions options{.suite = suite, .inventory = arguments.get("--inventory"), .output = arguments.get("--output"),
-                     .settings = arguments.all("--set"), .argv = {args.begin(), args.end()}, .seed = std::nullopt,
-                     .yes = arguments.has("--yes"), .json = arguments.has("--json")};
+Result<RunOptions> read_options(std::span<const std::string> args, const Arguments& arguments,
+                                const std::string& suite) {
+  RunOptions options{.suite = suite,
+                     .inventory = arguments.get("--inventory"),
+                     .output = arguments.get("--output"),
+                     .settings = arguments.all("--set"),
+                     .argv = {args.begin(), args.end()},
+                     .seed = std::nullopt,
+                     .yes = arguments.has("--yes"),
+                     .json = arguments.has("--json")};
   if (arguments.has("--seed")) options.seed = TRY(parse_seed(arguments.get("--seed")));
   return options;
 }
@@ -98,7 +105,8 @@ Status confirm(const Plan& plan, const Fleet& fleet, const RunOptions& options) 
   for (const NodeAddress& node : fleet.nodes)
     std::fprintf(stderr, "  %-12s %s\n", node.name.c_str(), node.address.c_str());
   if (::isatty(0) == 0)
-    return Error{Code::kInvalid, "this would run on the nodes of " + options.inventory + "; say --yes to do it without asking"};
+    return Error{Code::kInvalid, "this would run on the nodes of " + options.inventory +
+                                     "; say --yes to do it without asking"};
   const std::string answer = ask_person("Run it? [y/N] ");
   if (answer == "y" || answer == "yes") return ok();
   return Error{Code::kRefused, "not confirmed; nothing was run"};
@@ -124,41 +132,59 @@ Result<std::string> make_output(World& world, const RunOptions& options, const P
       directory = "mixproof-runs/" + plan.name + "-" + time + "-" + std::to_string(n);
   }
   const Status made = world.files().make_directories(directory + "/logs");
-  if (!made.ok()) return Error{Code::kInvalid, made.error().message};   // the same command cannot work
-  const Status reserved = world.files().replace(directory + "/" + kReserveFile, std::string(kReserveBytes, 'r'));
-  if (!reserved.ok()) return Error{Code::kRefused, "no room to record a run: " + reserved.error().message};
+  if (!made.ok())
+    return Error{Code::kInvalid, made.error().message};  // the same command cannot work
+  const Status reserved =
+      world.files().replace(directory + "/" + kReserveFile, std::string(kReserveBytes, 'r'));
+  if (!reserved.ok())
+    return Error{Code::kRefused, "no room to record a run: " + reserved.error().message};
   if (options.output.empty()) link_latest(directory);
   return directory;
 }
 
-Json run_json(World& world, const RunOptions& options, const LoadedPlan& loaded, const Fleet& fleet, const std::string& id) {
+Json run_json(World& world, const RunOptions& options, const LoadedPlan& loaded, const Fleet& fleet,
+              const std::string& id) {
   std::vector<std::string> argv = {"mixproof", "run"};
   argv.insert(argv.end(), options.argv.begin(), options.argv.end());
-  if (!options.seed) argv.insert(argv.end(), {"--seed", std::to_string(loaded.plan.seed)});   // so that it can be repeated
+  if (!options.seed)
+    argv.insert(argv.end(),
+                {"--seed", std::to_string(loaded.plan.seed)});  // so that it can be repeated
   return {{"tool", tool_json()},
-          {"provenance", {{"argv", argv}, {"run", id}, {"seed", loaded.plan.seed},
-                          {"started_utc", utc_text(world.now(Clock::kUtc).count())}, {"suite", options.suite},
-                          {"suite_sha256", loaded.suite_sha256}, {"settings", options.settings}}},
+          {"provenance",
+           {{"argv", argv},
+            {"run", id},
+            {"seed", loaded.plan.seed},
+            {"started_utc", utc_text(world.now(Clock::kUtc).count())},
+            {"suite", options.suite},
+            {"suite_sha256", loaded.suite_sha256},
+            {"settings", options.settings}}},
           {"environment", environment_json(fleet.nodes, fleet.where)},
           {"plan", plan_to_json(loaded.plan)}};
 }
 
 // From the recording to the last lines on the terminal and the exit status.
-int conclude(World& world, const std::string& directory, const Run& run, const RunOptions& options) {
+int conclude(World& world, const std::string& directory, const Run& run,
+             const RunOptions& options) {
   Result<JudgedRun> judged = judge_directory(world.files(), directory);
   if (!judged.ok()) return command_failed("run", judged.error());
   const std::string path = directory + "/" + kReportFile;
   const Status written = write_report(world.files(), path, judged->report);
   const std::string page = directory + "/" + kPageFile;
   const Status drawn = write_page(world.files(), page, directory, judged->report);
-  if (!drawn.ok()) std::fprintf(stderr, "mixproof run: no page: %s\n", drawn.error().message.c_str());
+  if (!drawn.ok())
+    std::fprintf(stderr, "mixproof run: no page: %s\n", drawn.error().message.c_str());
   const std::string shown_as = options.output.empty() ? "latest" : directory;
-  std::fputs(("\n" + summary_text(judged->report, path, shown_as, drawn.ok() ? page : "")).c_str(), stderr);
-  if (options.json) std::fputs((print_json(judged->report, 2).ok() ? *print_json(judged->report, 2) + "\n" : "").c_str(), stdout);
+  std::fputs(("\n" + summary_text(judged->report, path, shown_as, drawn.ok() ? page : "")).c_str(),
+             stderr);
+  if (options.json)
+    std::fputs(
+        (print_json(judged->report, 2).ok() ? *print_json(judged->report, 2) + "\n" : "").c_str(),
+        stdout);
   if (!written.ok()) return command_failed("run", written.error());
   const Json* verdict = member(judged->report, "verdict");
   const int code = static_cast<int>(integer_at(*verdict, "exit_code", 3));
-  // Before the first phase nothing was measured and no fault injected: whether trying again may help is what counts.
+  // Before the first phase nothing was measured and no fault injected: whether trying again may
+  // help is what counts.
   if (run.failure() && !run.began()) {
     const Code why = run.failure()->code;
     const bool away = why == Code::kPeerLost || why == Code::kTimeout;
@@ -180,8 +206,8 @@ int main_of(std::span<const std::string> args, const std::string& command, bool 
     std::fputs(kHelp, stderr);
     return exit_code(Code::kInvalid);
   }
-  Result<RunOptions> options =
-      read_options(args, *arguments, needs_suite ? words[0] : suite_directory() + "/mixed_sla.json");
+  Result<RunOptions> options = read_options(
+      args, *arguments, needs_suite ? words[0] : suite_directory() + "/mixed_sla.json");
   if (options.ok() && !needs_suite) options->argv.insert(options->argv.begin(), options->suite);
   if (!options.ok()) return command_failed(command, options.error());
   const Result<RunResult> result = run_suite(*options);
@@ -192,7 +218,8 @@ int main_of(std::span<const std::string> args, const std::string& command, bool 
 
 Result<std::uint64_t> parse_seed(const std::string& text) {
   const Result<Json> seed = parse_json(text, "--seed");
-  if (!seed.ok() || !seed->is_number_unsigned() || seed->get<std::uint64_t>() >= (std::uint64_t{1} << 53))
+  if (!seed.ok() || !seed->is_number_unsigned() ||
+      seed->get<std::uint64_t>() >= (std::uint64_t{1} << 53))
     return Error{Code::kInvalid, "--seed must be a whole number below 2^53"};
   return seed->get<std::uint64_t>();
 }
@@ -200,10 +227,13 @@ Result<std::uint64_t> parse_seed(const std::string& text) {
 Status check_output(const std::string& directory) {
   if (directory.empty()) return ok();
   std::error_code ignored;
-  if (std::filesystem::exists(directory, ignored) && !std::filesystem::is_directory(directory, ignored))
+  if (std::filesystem::exists(directory, ignored) &&
+      !std::filesystem::is_directory(directory, ignored))
     return Error{Code::kInvalid, "-o " + directory + " is not a directory"};
-  if (std::filesystem::is_directory(directory, ignored) && !std::filesystem::is_empty(directory, ignored))
-    return Error{Code::kInvalid, "-o " + directory + " is not empty: a run wants a directory of its own"};
+  if (std::filesystem::is_directory(directory, ignored) &&
+      !std::filesystem::is_empty(directory, ignored))
+    return Error{Code::kInvalid,
+                 "-o " + directory + " is not empty: a run wants a directory of its own"};
   return ok();
 }
 
@@ -217,17 +247,25 @@ Result<RunResult> run_suite(const RunOptions& options) {
   for (const ServicePlan& service : plan.services) TRY(service_available(service));
   TRY(check_output(options.output));
   // Journals on nodes carry it for ever, and process numbers come again.
-  const std::string id = plan.name + "-" + std::to_string(world->now(Clock::kUtc).count() / 1'000'000) + "-" +
+  const std::string id = plan.name + "-" +
+                         std::to_string(world->now(Clock::kUtc).count() / 1'000'000) + "-" +
                          std::to_string(::getpid());
   std::fprintf(stderr, "mixproof: %s, seed %llu, placement %s\n", plan.name.c_str(),
                static_cast<unsigned long long>(seed), plan.placement.c_str());
   const Fleet fleet = TRY(open_fleet(plan, options.inventory, id));
-  TRY(confirm(plan, fleet, options));   // of a lab nothing is asked
+  TRY(confirm(plan, fleet, options));  // of a lab nothing is asked
   const auto with_fleet = [&]() -> Result<RunResult> {
-    RunSetup setup{.id = id, .directory = {}, .build = build_digest(), .plan = plan, .nodes = fleet.nodes,
-                   .services = {}, .cpus = cpus, .outside_cgroups = {}};
+    RunSetup setup{.id = id,
+                   .directory = {},
+                   .build = build_digest(),
+                   .plan = plan,
+                   .nodes = fleet.nodes,
+                   .services = {},
+                   .cpus = cpus,
+                   .outside_cgroups = {}};
     setup.services = TRY(service_commands(plan, fleet.nodes));
-    for (const auto& [name, probe] : build_catalogue().probes) setup.outside_cgroups[name] = probe.generator;
+    for (const auto& [name, probe] : build_catalogue().probes)
+      setup.outside_cgroups[name] = probe.generator;
     setup.directory = TRY(make_output(*world, options, plan));
     const std::string directory = setup.directory;
     const std::string document = TRY(print_json(run_json(*world, options, loaded, fleet, id), 2));
@@ -236,7 +274,8 @@ Result<RunResult> run_suite(const RunOptions& options) {
     progress.note("nodes: " + fleet.where);
     Run run(*world, std::move(setup),
             {.note = [&](const std::string& text) { progress.note(text); },
-             .phase = [&](const std::string& name, Time begin, Time end) { progress.phase(name, begin, end); },
+             .phase = [&](const std::string& name, Time begin,
+                          Time end) { progress.phase(name, begin, end); },
              .row = [&](const Json& row) { progress.row(row); }});
     run.start();
     world->run_until([&run] { return run.done(); });
@@ -257,13 +296,18 @@ int demo_main(std::span<const std::string> args) {
 }
 
 int plan_main(std::span<const std::string> args) {
-  const Result<Arguments> arguments =
-      Arguments::parse(args, {{"--set", ""}, {"--seed", ""}, {"--output", "-o"}, {"--json", "", false}, {"--help", "-h", false}});
+  const Result<Arguments> arguments = Arguments::parse(args, {{"--set", ""},
+                                                              {"--seed", ""},
+                                                              {"--output", "-o"},
+                                                              {"--json", "", false},
+                                                              {"--help", "-h", false}});
   if (!arguments.ok()) return command_failed("plan", arguments.error());
   if (arguments->has("--help") || arguments->positional().size() != 1) {
-    std::fputs("usage: mixproof plan SUITE [--set KEY=VALUE]... [--json] [-o FILE]\n\n"
-               "What a run of the suite would do: phases, services, loads, faults, and what each check needs. Starts "
-               "nothing.\n", arguments->has("--help") ? stdout : stderr);
+    std::fputs(
+        "usage: mixproof plan SUITE [--set KEY=VALUE]... [--json] [-o FILE]\n\n"
+        "What a run of the suite would do: phases, services, loads, faults, and what each check needs. Starts "
+        "nothing.\n",
+        arguments->has("--help") ? stdout : stderr);
     return arguments->has("--help") ? 0 : exit_code(Code::kInvalid);
   }
   const Result<RunOptions> options = read_options(args, *arguments, arguments->positional()[0]);
@@ -276,7 +320,9 @@ int plan_main(std::span<const std::string> args) {
     const Status written = make_real_files()->replace(options->output, *document + "\n");
     if (!written.ok()) return command_failed("plan", written.error());
   }
-  std::fputs(arguments->has("--json") ? (*document + "\n").c_str() : plan_text(loaded->plan).c_str(), stdout);
+  std::fputs(
+      arguments->has("--json") ? (*document + "\n").c_str() : plan_text(loaded->plan).c_str(),
+      stdout);
   return 0;
 }
 

@@ -34,8 +34,10 @@ int schema_main(std::span<const std::string> args) {
     std::fputs((*text + "\n").c_str(), stdout);
     return 0;
   }
-  std::fprintf(stderr, "usage: mixproof schema %s\n\nJSON Schema (draft-07) of what this build reads and writes.\n",
-               join(names, "|").c_str());
+  std::fprintf(
+      stderr,
+      "usage: mixproof schema %s\n\nJSON Schema (draft-07) of what this build reads and writes.\n",
+      join(names, "|").c_str());
   return args.size() == 1 && args[0] == "--help" ? 0 : 4;
 }
 

@@ -11,18 +11,23 @@ namespace mixproof {
 namespace {
 
 constexpr int kFirstPings = 8;
-// An old estimate ages: clocks of two machines drift apart by up to 50 ppm (common crystal tolerance).
+// An old estimate ages: clocks of two machines drift apart by up to 50 ppm (common crystal
+// tolerance).
 constexpr double kDriftPerSecond = 50e-6;
 
 std::string exit_words(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return "was killed by signal " + std::to_string(WTERMSIG(wait_status));
+  if (WIFSIGNALED(wait_status))
+    return "was killed by signal " + std::to_string(WTERMSIG(wait_status));
   return "ended with status " + std::to_string(WEXITSTATUS(wait_status));
 }
 
 }  // namespace
 
 AgentLink::AgentLink(World& world, NodeAddress node, LinkOptions options, Events events)
-    : world_(world), node_(std::move(node)), options_(std::move(options)), events_(std::move(events)),
+    : world_(world),
+      node_(std::move(node)),
+      options_(std::move(options)),
+      events_(std::move(events)),
       channel_(world, "agent " + node_.name,
                {.on_handshake = [this](const Json& handshake) { greet(handshake); },
                 .on_event = [this](const Json& event) { events_.on_event(event); },
@@ -47,7 +52,8 @@ void AgentLink::connect() {
   channel_.attach(child_.get());
   connect_timer_ = world_.after(options_.connect_deadline, [this] {
     const std::string banner = channel_.banner();
-    lose({Code::kTimeout, "no agent answered on " + node_.name + (banner.empty() ? "" : " (it said: " + banner + ")")});
+    lose({Code::kTimeout, "no agent answered on " + node_.name +
+                              (banner.empty() ? "" : " (it said: " + banner + ")")});
   });
 }
 
@@ -55,9 +61,11 @@ void AgentLink::greet(const Json& handshake) {
   handshake_ = handshake;
   const std::string build = text_at(handshake, "build");
   if (build != options_.build)
-    return lose({Code::kInvalid, "the agent on " + node_.name + " is of another build (" + build + ", ours is " +
-                                     options_.build + "): install the same mixproof there"});
-  const Json hello = {{"do", "hello"}, {"run", options_.run}, {"node", node_.name}, {"cgroup", node_.cgroup}};
+    return lose({Code::kInvalid, "the agent on " + node_.name + " is of another build (" + build +
+                                     ", ours is " + options_.build +
+                                     "): install the same mixproof there"});
+  const Json hello = {
+      {"do", "hello"}, {"run", options_.run}, {"node", node_.name}, {"cgroup", node_.cgroup}};
   channel_.ask(hello, options_.silence_deadline, [this](const Result<Json>& reply) {
     if (!reply.ok()) return lose(reply.error());
     ping(kFirstPings);
@@ -66,25 +74,27 @@ void AgentLink::greet(const Json& handshake) {
 
 void AgentLink::ping(int left) {
   const Time asked = world_.now(Clock::kMonotonic);
-  channel_.ask({{"do", "ping"}}, options_.silence_deadline, [this, asked, left](const Result<Json>& reply) {
-    if (over_) return;
-    if (!reply.ok()) return lose(reply.error());
-    take_pong(asked, *reply);
-    if (left > 1) return ping(left - 1);
-    if (!ready_) {
-      ready_ = true;
-      world_.cancel(connect_timer_);
-      events_.on_ready();
-    }
-    ping_timer_ = world_.after(options_.ping_every, [this] { ping(1); });
-  });
+  channel_.ask({{"do", "ping"}}, options_.silence_deadline,
+               [this, asked, left](const Result<Json>& reply) {
+                 if (over_) return;
+                 if (!reply.ok()) return lose(reply.error());
+                 take_pong(asked, *reply);
+                 if (left > 1) return ping(left - 1);
+                 if (!ready_) {
+                   ready_ = true;
+                   world_.cancel(connect_timer_);
+                   events_.on_ready();
+                 }
+                 ping_timer_ = world_.after(options_.ping_every, [this] { ping(1); });
+               });
 }
 
 void AgentLink::take_pong(Time asked, const Json& pong) {
   const Time answered = world_.now(Clock::kMonotonic);
   const Time half = (answered - asked) / 2;
   const Time offset = asked + half - Time(integer_at(pong, "mono_ns"));
-  const Time aged = Time(static_cast<std::int64_t>(kDriftPerSecond * static_cast<double>(options_.ping_every.count())));
+  const Time aged = Time(static_cast<std::int64_t>(
+      kDriftPerSecond * static_cast<double>(options_.ping_every.count())));
   if (clock_.known) clock_.uncertainty += aged;
   if (clock_.known && half >= clock_.uncertainty) return;
   clock_ = {offset, half, true};
@@ -118,7 +128,8 @@ void AgentLink::exited(int wait_status) {
 
 void AgentLink::leave(Time deadline, std::function<void()> then) {
   if (over_) {
-    // Lost, but what started it may still be there (a frozen agent holds its launcher): it must not outlast the run.
+    // Lost, but what started it may still be there (a frozen agent holds its launcher): it must not
+    // outlast the run.
     if (child_) child_->kill(SIGKILL);
     return then();
   }

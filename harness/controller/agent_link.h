@@ -1,5 +1,5 @@
-// AgentLink: the controller's end of one agent: started through a transport, greeted, its clock followed, its silence
-// noticed. Used from the World's loop only.
+// AgentLink: the controller's end of one agent: started through a transport, greeted, its clock
+// followed, its silence noticed. Used from the World's loop only.
 #pragma once
 
 #include <functional>
@@ -12,36 +12,41 @@
 
 namespace mixproof {
 
-// controller time = node time + offset, both CLOCK_MONOTONIC; true within +- uncertainty (half the round trip).
+// controller time = node time + offset, both CLOCK_MONOTONIC; true within +- uncertainty (half the
+// round trip).
 struct ClockEstimate {
   Time offset{0}, uncertainty{0};
   bool known = false;
 };
 
 struct LinkOptions {
-  std::string build;                     // an agent of another build is refused
-  std::string run;                       // id
-  std::string log;                       // file for what the transport and the agent write to stderr
+  std::string build;  // an agent of another build is refused
+  std::string run;    // id
+  std::string log;    // file for what the transport and the agent write to stderr
   Time connect_deadline = std::chrono::seconds(20);
-  Time silence_deadline = std::chrono::seconds(5);   // after this long without an answer the node is lost
+  Time silence_deadline =
+      std::chrono::seconds(5);  // after this long without an answer the node is lost
   Time ping_every = std::chrono::seconds(1);
 };
 
 class AgentLink {
  public:
   struct Events {
-    std::function<void()> on_ready;                    // greeted, clock known
+    std::function<void()> on_ready;  // greeted, clock known
     std::function<void(const Json&)> on_event;
-    std::function<void(const Error&)> on_lost;         // once; also when it never became ready
-    std::function<void()> on_clock;                    // a better estimate
+    std::function<void(const Error&)> on_lost;  // once; also when it never became ready
+    std::function<void()> on_clock;             // a better estimate
   };
 
   AgentLink(World& world, NodeAddress node, LinkOptions options, Events events);
   ~AgentLink();
 
   void connect();
-  void ask(Json request, Time deadline, Channel::Reply then) { channel_.ask(std::move(request), deadline, std::move(then)); }
-  // Expected from now on: ends without on_lost. `then` when it is gone, or has been killed after the deadline.
+  void ask(Json request, Time deadline, Channel::Reply then) {
+    channel_.ask(std::move(request), deadline, std::move(then));
+  }
+  // Expected from now on: ends without on_lost. `then` when it is gone, or has been killed after
+  // the deadline.
   void leave(Time deadline, std::function<void()> then);
 
   const NodeAddress& node() const { return node_; }

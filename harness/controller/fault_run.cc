@@ -19,8 +19,12 @@ std::string last_word(const std::string& metric) { return metric.substr(metric.r
 
 }  // namespace
 
-FaultRun::FaultRun(World& world, FaultHost host, FaultOrder order, std::function<void()> on_finished)
-    : world_(world), host_(std::move(host)), order_(std::move(order)), on_finished_(std::move(on_finished)) {}
+FaultRun::FaultRun(World& world, FaultHost host, FaultOrder order,
+                   std::function<void()> on_finished)
+    : world_(world),
+      host_(std::move(host)),
+      order_(std::move(order)),
+      on_finished_(std::move(on_finished)) {}
 
 FaultRun::~FaultRun() {
   for (const TimerId timer : {renew_timer_, wait_timer_, end_timer_}) world_.cancel(timer);
@@ -31,28 +35,42 @@ std::string FaultRun::words() const { return order_.entry.fault + " on " + order
 void FaultRun::state(const std::string& name, Time at, const std::string& detail, Json evidence) {
   AgentLink* link = host_.link(order_.node);
   const std::int64_t uncertainty = link == nullptr ? 0 : link->clock().uncertainty.count();
-  host_.record({{"row", "fault"}, {"fault", id()}, {"kind", order_.entry.fault}, {"target", order_.entry.target},
-                {"state", name}, {"node", order_.node}, {"at", at.count()}, {"uncertainty_ns", uncertainty},
-                {"detail", detail}, {"evidence", std::move(evidence)}});
+  host_.record({{"row", "fault"},
+                {"fault", id()},
+                {"kind", order_.entry.fault},
+                {"target", order_.entry.target},
+                {"state", name},
+                {"node", order_.node},
+                {"at", at.count()},
+                {"uncertainty_ns", uncertainty},
+                {"detail", detail},
+                {"evidence", std::move(evidence)}});
 }
 
 Json FaultRun::request(const std::string& order) const {
-  return {{"do", order}, {"fault_id", id()}, {"fault", order_.entry.fault}, {"params", order_.entry.params},
-          {"target", order_.entry.target}, {"what", order_.target.tasks}, {"pids", order_.target.pids},
-          {"lease_ms", std::chrono::duration_cast<std::chrono::milliseconds>(order_.lease).count()}};
+  return {
+      {"do", order},
+      {"fault_id", id()},
+      {"fault", order_.entry.fault},
+      {"params", order_.entry.params},
+      {"target", order_.entry.target},
+      {"what", order_.target.tasks},
+      {"pids", order_.target.pids},
+      {"lease_ms", std::chrono::duration_cast<std::chrono::milliseconds>(order_.lease).count()}};
 }
 
-// The plan is made anew on the node right before the controls: processes may have changed since the run began.
+// The plan is made anew on the node right before the controls: processes may have changed since the
+// run began.
 void FaultRun::look_before() {
   AgentLink* link = host_.link(order_.node);
   if (link == nullptr || finished_) return;
   link->ask(request("plan_fault"), kAnswer, [this](const Result<Json>& reply) {
-              if (finished_ || begun_) return;
-              if (!reply.ok()) return conclude("refused", reply.error().message);
-              plan_ = *reply;
-              state("planned", world_.now(Clock::kMonotonic), "", {{"plan", plan_}});
-              look("before", [] {});
-            });
+    if (finished_ || begun_) return;
+    if (!reply.ok()) return conclude("refused", reply.error().message);
+    plan_ = *reply;
+    state("planned", world_.now(Clock::kMonotonic), "", {{"plan", plan_}});
+    look("before", [] {});
+  });
 }
 
 void FaultRun::inject() {
@@ -63,20 +81,24 @@ void FaultRun::inject() {
   begun_ = true;
   begun_at_ = world_.now(Clock::kMonotonic);
   link->ask(request("inject"), kAnswer, [this](const Result<Json>& reply) {
-              if (finished_ || injected_) return;
-              if (!reply.ok() && reply.error().code != Code::kTimeout && reply.error().code != Code::kPeerLost)
-                return conclude("refused", reply.error().message);
-              // Otherwise unknown: the node's journal will tell (node_lost, or the give-up time below).
-            });
-  give_up_at_ = world_.now(Clock::kMonotonic) + order_.lease + from_s(number_at(plan_, "undo_budget_s", 5)) + kMargin;
+    if (finished_ || injected_) return;
+    if (!reply.ok() && reply.error().code != Code::kTimeout &&
+        reply.error().code != Code::kPeerLost)
+      return conclude("refused", reply.error().message);
+    // Otherwise unknown: the node's journal will tell (node_lost, or the give-up time below).
+  });
+  give_up_at_ = world_.now(Clock::kMonotonic) + order_.lease +
+                from_s(number_at(plan_, "undo_budget_s", 5)) + kMargin;
   renew_timer_ = world_.after(order_.renew_every, [this] { renew(); });
   end_at(order_.latest_end);
 }
 
-// The planned length counts from the moment the fault took hold, so that a slow node shortens nothing.
+// The planned length counts from the moment the fault took hold, so that a slow node shortens
+// nothing.
 void FaultRun::end_at(Time when) {
   world_.cancel(end_timer_);
-  end_timer_ = world_.at(Clock::kMonotonic, std::min(when, order_.latest_end), [this] { revert("planned end"); });
+  end_timer_ = world_.at(Clock::kMonotonic, std::min(when, order_.latest_end),
+                         [this] { revert("planned end"); });
 }
 
 void FaultRun::renew() {
@@ -84,7 +106,8 @@ void FaultRun::renew() {
   AgentLink* link = host_.link(order_.node);
   if (link == nullptr) return;
   link->ask(request("renew"), kAnswer, [](const Result<Json>&) {});
-  give_up_at_ = world_.now(Clock::kMonotonic) + order_.lease + from_s(number_at(plan_, "undo_budget_s", 5)) + kMargin;
+  give_up_at_ = world_.now(Clock::kMonotonic) + order_.lease +
+                from_s(number_at(plan_, "undo_budget_s", 5)) + kMargin;
   renew_timer_ = world_.after(order_.renew_every, [this] { renew(); });
 }
 
@@ -94,19 +117,23 @@ void FaultRun::revert(const std::string& why) {
   world_.cancel(renew_timer_);
   world_.cancel(end_timer_);
   if (!begun_) return conclude("not_injected", why);
-  if (lost_) return;   // a new agent is being asked already
-  wait_timer_ = world_.at(Clock::kMonotonic, std::max(give_up_at_, world_.now(Clock::kMonotonic) + kMargin), [this] {
-    if (!finished_ && !lost_) node_lost();   // silent past its lease: ask the node through a fresh agent
-  });
+  if (lost_) return;  // a new agent is being asked already
+  wait_timer_ = world_.at(
+      Clock::kMonotonic, std::max(give_up_at_, world_.now(Clock::kMonotonic) + kMargin), [this] {
+        if (!finished_ && !lost_)
+          node_lost();  // silent past its lease: ask the node through a fresh agent
+      });
   AgentLink* link = host_.link(order_.node);
   if (link == nullptr) return;
-  link->ask({{"do", "revert"}, {"fault_id", id()}, {"why", why}}, kAnswer, [](const Result<Json>&) {});
+  link->ask({{"do", "revert"}, {"fault_id", id()}, {"why", why}}, kAnswer,
+            [](const Result<Json>&) {});
 }
 
 void FaultRun::on_event(const Json& event) {
   if (finished_) return;
   AgentLink* link = host_.link(order_.node);
-  const Time at = link == nullptr ? world_.now(Clock::kMonotonic) : link->to_controller(integer_at(event, "at_ns"));
+  const Time at = link == nullptr ? world_.now(Clock::kMonotonic)
+                                  : link->to_controller(integer_at(event, "at_ns"));
   const std::string name = text_at(event, "state"), detail = text_at(event, "detail");
   if (name == "refused") return conclude("refused", detail);
   if (name == "clean" || name == "dirty") {
@@ -119,7 +146,8 @@ void FaultRun::on_event(const Json& event) {
     look("after", [this] { judge_clean(); });
     return;
   }
-  if (name == "injected" || name == "reverting" || name == "guard_lost") state(name, at, detail, Json::object());
+  if (name == "injected" || name == "reverting" || name == "guard_lost")
+    state(name, at, detail, Json::object());
   if (name == "injected") {
     injected_ = true;
     if (!reverting_) end_at(at + from_s(order_.entry.for_s));
@@ -127,7 +155,8 @@ void FaultRun::on_event(const Json& event) {
   }
 }
 
-// Runs every control once. Values are kept by control and name; what cannot be looked at is trouble, never a value.
+// Runs every control once. Values are kept by control and name; what cannot be looked at is
+// trouble, never a value.
 void FaultRun::look(const std::string& moment, std::function<void()> then) {
   const Json* controls = member(plan_, "controls");
   auto left = std::make_shared<int>(1);
@@ -150,22 +179,26 @@ void FaultRun::look(const std::string& moment, std::function<void()> then) {
     for (auto& [node, targets] : places) {
       if (text_at(control, "of") != "target" && node == order_.node)
         std::erase_if(targets.tasks, [this](const std::string& name) {
-          return std::find(order_.target.tasks.begin(), order_.target.tasks.end(), name) != order_.target.tasks.end();
+          return std::find(order_.target.tasks.begin(), order_.target.tasks.end(), name) !=
+                 order_.target.tasks.end();
         });
       if (targets.empty()) continue;
       ++*left;
-      host_.run_probe(node, text_at(control, "probe"),
-                      {{"window_s", window_s}, {"moment", moment}, {"control", positive ? "positive" : "negative"},
-                       {"fault", id()}},
-                      targets, [this, moment, key, field, one_done](const Result<std::vector<Json>>& rows) {
-                        Look& seen = looks_[moment];
-                        if (!rows.ok()) seen.trouble = rows.error().message;
-                        if (rows.ok())
-                          for (const Json& row : *rows)
-                            if (const Json* value = member(row, field); value != nullptr && value->is_number())
-                              seen.values[key].push_back(value->get<double>());
-                        one_done();
-                      });
+      host_.run_probe(
+          node, text_at(control, "probe"),
+          {{"window_s", window_s},
+           {"moment", moment},
+           {"control", positive ? "positive" : "negative"},
+           {"fault", id()}},
+          targets, [this, moment, key, field, one_done](const Result<std::vector<Json>>& rows) {
+            Look& seen = looks_[moment];
+            if (!rows.ok()) seen.trouble = rows.error().message;
+            if (rows.ok())
+              for (const Json& row : *rows)
+                if (const Json* value = member(row, field); value != nullptr && value->is_number())
+                  seen.values[key].push_back(value->get<double>());
+            one_done();
+          });
     }
   }
   one_done();
@@ -182,8 +215,8 @@ Json FaultRun::evidence() const {
   return out;
 }
 
-// Effective: every positive control outside its range before and inside during, every negative one inside both times.
-// Anything that was not seen counts against it.
+// Effective: every positive control outside its range before and inside during, every negative one
+// inside both times. Anything that was not seen counts against it.
 void FaultRun::judge_effect() {
   if (judged_ || finished_) return;
   judged_ = true;
@@ -199,18 +232,22 @@ void FaultRun::judge_effect() {
       const std::vector<double>& values = looks_[moment].values[std::to_string(i)];
       const bool wanted_inside = !positive || std::string_view(moment) == "during";
       if (values.empty() && (positive || std::string_view(moment) == "during"))
-        reasons.push_back(name + " was not seen " + moment + " the fault" +
-                          (looks_[moment].trouble.empty() ? "" : " (" + looks_[moment].trouble + ")"));
+        reasons.push_back(
+            name + " was not seen " + moment + " the fault" +
+            (looks_[moment].trouble.empty() ? "" : " (" + looks_[moment].trouble + ")"));
       for (const double value : values)
         if ((value >= low && value <= high) != wanted_inside)
-          reasons.push_back(format("%s was %.3g %s the fault, %s %.3g to %.3g", name.c_str(), value, moment,
-                                   wanted_inside ? "not within" : "already within", low, high));
+          reasons.push_back(format("%s was %.3g %s the fault, %s %.3g to %.3g", name.c_str(), value,
+                                   moment, wanted_inside ? "not within" : "already within", low,
+                                   high));
     }
   }
-  state(reasons.empty() ? "effective" : "not_effective", world_.now(Clock::kMonotonic), join(reasons, "; "), evidence());
+  state(reasons.empty() ? "effective" : "not_effective", world_.now(Clock::kMonotonic),
+        join(reasons, "; "), evidence());
 }
 
-// Clean: the guard proved its undo; the positive controls must agree, unless the target is gone altogether.
+// Clean: the guard proved its undo; the positive controls must agree, unless the target is gone
+// altogether.
 void FaultRun::judge_clean() {
   std::vector<std::string> reasons;
   const Json* controls = member(plan_, "controls");
@@ -219,14 +256,15 @@ void FaultRun::judge_clean() {
     if (!flag_at(control, "positive")) continue;
     const double low = number_at(control, "low"), high = number_at(control, "high");
     const std::vector<double>& before = looks_["before"].values[std::to_string(i)];
-    const bool was_inside_before =
-        std::any_of(before.begin(), before.end(), [&](double value) { return value >= low && value <= high; });
+    const bool was_inside_before = std::any_of(
+        before.begin(), before.end(), [&](double value) { return value >= low && value <= high; });
     for (const double value : looks_["after"].values[std::to_string(i)])
       if (value >= low && value <= high && !was_inside_before)
         reasons.push_back(format("%s of %s is still %.3g", text_at(control, "metric").c_str(),
                                  text_at(control, "of").c_str(), value));
   }
-  // What the controls could not see after the fault, the guard's own proof stands for; the reader is told.
+  // What the controls could not see after the fault, the guard's own proof stands for; the reader
+  // is told.
   if (reasons.empty()) return conclude("clean", looks_["after"].trouble);
   conclude("dirty", join(reasons, "; "));
 }
@@ -244,7 +282,8 @@ void FaultRun::finish() {
   on_finished_();
 }
 
-// The agent is gone or silent; the guard reverts at the end of its lease. A new agent's journals say what became of it.
+// The agent is gone or silent; the guard reverts at the end of its lease. A new agent's journals
+// say what became of it.
 void FaultRun::node_lost() {
   if (finished_ || lost_) return;
   if (!begun_) return conclude("not_injected", "its node is lost");
@@ -258,25 +297,30 @@ void FaultRun::node_lost() {
 void FaultRun::ask_new_agent() {
   if (finished_) return;
   if (world_.now(Clock::kMonotonic) > give_up_at_)
-    return conclude("dirty", "its node is lost, and nothing there answers that the fault has ended");
+    return conclude("dirty",
+                    "its node is lost, and nothing there answers that the fault has ended");
   const auto again = [this] { wait_timer_ = world_.after(kAskAgain, [this] { ask_new_agent(); }); };
-  probe_link_ = host_.new_link(order_.node, {.on_ready = [this, again] { if (!read_journals()) again(); },
+  probe_link_ = host_.new_link(order_.node, {.on_ready =
+                                                 [this, again] {
+                                                   if (!read_journals()) again();
+                                                 },
                                              .on_event = [](const Json&) {},
                                              .on_lost = [again](const Error&) { again(); },
                                              .on_clock = [] {}});
   probe_link_->connect();
 }
 
-// What the new agent found when it started, after recovering what no guard holds. False when that settles nothing yet.
+// What the new agent found when it started, after recovering what no guard holds. False when that
+// settles nothing yet.
 bool FaultRun::read_journals() {
   const Json* recovered = member(probe_link_->handshake(), "faults");
   const Json* faults = recovered == nullptr ? nullptr : member(*recovered, "faults");
-  if (faults == nullptr) return false;   // it could not look
+  if (faults == nullptr) return false;  // it could not look
   const Json* found = nullptr;
   std::string unreadable;
   for (const Json& fault : *faults) {
     if (text_at(fault, "fault") == id() && text_at(fault, "run") == order_.run) found = &fault;
-    if (text_at(fault, "fault").empty()) unreadable = text_at(fault, "reason");   // may be ours
+    if (text_at(fault, "fault").empty()) unreadable = text_at(fault, "reason");  // may be ours
   }
   if (found != nullptr && text_at(*found, "state") == "dirty" && !flag_at(*found, "guarded")) {
     conclude("dirty", text_at(*found, "reason"));
@@ -285,7 +329,8 @@ bool FaultRun::read_journals() {
     conclude(began ? "clean" : "not_injected", "proved by a new agent on " + order_.node);
   } else if (found == nullptr && !unreadable.empty()) {
     conclude("dirty", "a journal cannot be read: " + unreadable);
-  } else if (found == nullptr && !injected_ && world_.now(Clock::kMonotonic) > begun_at_ + kMargin) {
+  } else if (found == nullptr && !injected_ &&
+             world_.now(Clock::kMonotonic) > begun_at_ + kMargin) {
     // A guard journals before it acts, so after a while no journal means no injection.
     conclude("not_injected", "no journal of it on " + order_.node);
   }

@@ -1,6 +1,7 @@
-// FaultRun: the life of one fault in a run, as the controller sees it: controls before, injection, proof of effect by
-// controls, renewals, revert, proof of clean by controls. Where its node is lost it asks a new agent what became of it.
-// Finished only when the fault is clean, dirty, refused, or was never injected.
+// FaultRun: the life of one fault in a run, as the controller sees it: controls before, injection,
+// proof of effect by controls, renewals, revert, proof of clean by controls. Where its node is lost
+// it asks a new agent what became of it. Finished only when the fault is clean, dirty, refused, or
+// was never injected.
 #pragma once
 
 #include <functional>
@@ -18,24 +19,26 @@ namespace mixproof {
 
 // What a fault needs from the run around it.
 struct FaultHost {
-  std::function<AgentLink*(const std::string& node)> link;            // null when lost
+  std::function<AgentLink*(const std::string& node)> link;  // null when lost
   std::function<void(Json row)> record;
   // Starts a probe worker on a node; `then` gets its rows when it has ended, or the error.
-  std::function<void(const std::string& node, const std::string& probe, Json params, const ProbeTargets& targets,
-                     ProbeRunner::Rows then)>
+  std::function<void(const std::string& node, const std::string& probe, Json params,
+                     const ProbeTargets& targets, ProbeRunner::Rows then)>
       run_probe;
-  std::function<std::map<std::string, std::vector<std::string>>()> tasks_by_node;   // services and loads now running
-  std::function<std::unique_ptr<AgentLink>(const std::string& node, AgentLink::Events events)> new_link;
+  std::function<std::map<std::string, std::vector<std::string>>()>
+      tasks_by_node;  // services and loads now running
+  std::function<std::unique_ptr<AgentLink>(const std::string& node, AgentLink::Events events)>
+      new_link;
 };
 
 struct FaultOrder {
   FaultPlanEntry entry;
-  std::string node;                    // where the target is
-  ProbeTargets target;                 // what it is there
-  std::string run;                     // id
+  std::string node;     // where the target is
+  ProbeTargets target;  // what it is there
+  std::string run;      // id
   Time lease, renew_every;
-  Time latest_end{0};                  // controller clock: however late it took hold, it ends by then
-  bool by_hand = false;                // no run around it: there are no others for a negative control to look at
+  Time latest_end{0};    // controller clock: however late it took hold, it ends by then
+  bool by_hand = false;  // no run around it: there are no others for a negative control to look at
 };
 
 class FaultRun {
@@ -43,10 +46,11 @@ class FaultRun {
   FaultRun(World& world, FaultHost host, FaultOrder order, std::function<void()> on_finished);
   ~FaultRun();
 
-  void look_before();                  // controls before; a second or so ahead of inject()
+  void look_before();  // controls before; a second or so ahead of inject()
   void inject();
-  void revert(const std::string& why); // early; else it reverts by itself, for_s after it took hold
-  void on_event(const Json& event);    // a fault event of its node
+  void revert(
+      const std::string& why);       // early; else it reverts by itself, for_s after it took hold
+  void on_event(const Json& event);  // a fault event of its node
   void node_lost();
 
   const std::string& id() const { return order_.entry.id; }
@@ -54,11 +58,11 @@ class FaultRun {
   bool in_effect() const { return begun_ && !finished_; }
   bool finished() const { return finished_; }
   bool begun() const { return begun_; }
-  std::string words() const;           // for people: "process_pause on llm[0]"
+  std::string words() const;  // for people: "process_pause on llm[0]"
 
  private:
   struct Look {
-    std::map<std::string, std::vector<double>> values;   // control key -> values seen
+    std::map<std::string, std::vector<double>> values;  // control key -> values seen
     std::string trouble;
   };
   void plan();
@@ -80,11 +84,12 @@ class FaultRun {
   FaultOrder order_;
   std::function<void()> on_finished_;
   Json plan_;
-  std::map<std::string, Look> looks_;   // by moment
+  std::map<std::string, Look> looks_;  // by moment
   std::unique_ptr<AgentLink> probe_link_;
   TimerId renew_timer_ = 0, wait_timer_ = 0, end_timer_ = 0;
   Time give_up_at_{0}, begun_at_{0}, undone_at_{0};
-  bool begun_ = false, injected_ = false, judged_ = false, reverting_ = false, finished_ = false, lost_ = false;
+  bool begun_ = false, injected_ = false, judged_ = false, reverting_ = false, finished_ = false,
+       lost_ = false;
 };
 
 }  // namespace mixproof

@@ -21,18 +21,22 @@ struct Form {
                              [this](std::size_t index) {
                                while (nodes.size() <= index) nodes.emplace_back();
                                InventoryNode& node = nodes[index];
-                               return Params{required(text("name", &node.name, "unique")),
-                                             required(text("address", &node.address, "numeric address for the others")),
-                                             required(texts("roles", &node.roles, "serve, train, edge, ...")),
-                                             any("labels", &node.labels, "rack, power domain: free"),
-                                             text("transport", &node.transport, "how its agent is started")};
+                               return Params{
+                                   required(text("name", &node.name, "unique")),
+                                   required(text("address", &node.address,
+                                                 "numeric address for the others")),
+                                   required(texts("roles", &node.roles, "serve, train, edge, ...")),
+                                   any("labels", &node.labels, "rack, power domain: free"),
+                                   text("transport", &node.transport, "how its agent is started")};
                              })),
-            map_of("transports", "words put before the agent's command line", [this](const std::string& name) {
-              transports.push_back({.name = name});
-              Inventory::Transport& transport = transports.back();
-              return Params{required(texts("prefix", &transport.prefix, "argv; {name} and {address} are filled in")),
-                            text("agent", &transport.agent, "the program on the node")};
-            })};
+            map_of("transports", "words put before the agent's command line",
+                   [this](const std::string& name) {
+                     transports.push_back({.name = name});
+                     Inventory::Transport& transport = transports.back();
+                     return Params{required(texts("prefix", &transport.prefix,
+                                                  "argv; {name} and {address} are filled in")),
+                                   text("agent", &transport.agent, "the program on the node")};
+                   })};
   }
 };
 
@@ -43,7 +47,8 @@ const Inventory::Transport* transport_named(const Inventory& inventory, const st
 }
 
 std::string filled(std::string word, const std::string& key, const std::string& value) {
-  for (std::size_t at = word.find(key); at != std::string::npos; at = word.find(key, at + value.size()))
+  for (std::size_t at = word.find(key); at != std::string::npos;
+       at = word.find(key, at + value.size()))
     word.replace(at, key.size(), value);
   return word;
 }
@@ -63,10 +68,12 @@ Result<Inventory> read_inventory(const Json& json) {
   for (std::size_t i = 0; i < out.nodes.size(); ++i) {
     const std::string pointer = "/nodes/" + std::to_string(i);
     const InventoryNode& node = out.nodes[i];
-    if (!names.insert(node.name).second) return Error{Code::kInvalid, pointer + "/name: \"" + node.name + "\" is there twice"};
+    if (!names.insert(node.name).second)
+      return Error{Code::kInvalid, pointer + "/name: \"" + node.name + "\" is there twice"};
     if (transport_named(out, node.transport) == nullptr) {
       const std::string near = nearest(node.transport, transports);
-      return Error{Code::kInvalid, pointer + "/transport: there is no transport \"" + node.transport + "\"" +
+      return Error{Code::kInvalid, pointer + "/transport: there is no transport \"" +
+                                       node.transport + "\"" +
                                        (near.empty() ? "" : "; did you mean \"" + near + "\"?")};
     }
   }
@@ -81,25 +88,33 @@ Json inventory_schema() {
   return schema;
 }
 
-NodeAddress address_of(const Inventory& inventory, const InventoryNode& node, const std::string& run) {
+NodeAddress address_of(const Inventory& inventory, const InventoryNode& node,
+                       const std::string& run) {
   const Inventory::Transport* transport = transport_named(inventory, node.transport);
-  NodeAddress out{.name = node.name, .role = node.roles.empty() ? "" : node.roles[0], .address = node.address,
-                  .prefix = {}, .agent = transport->agent, .cgroup = "mixproof/" + run + "/" + node.name};
+  NodeAddress out{.name = node.name,
+                  .role = node.roles.empty() ? "" : node.roles[0],
+                  .address = node.address,
+                  .prefix = {},
+                  .agent = transport->agent,
+                  .cgroup = "mixproof/" + run + "/" + node.name};
   for (const std::string& word : transport->prefix)
     out.prefix.push_back(filled(filled(word, "{name}", node.name), "{address}", node.address));
   return out;
 }
 
-Result<std::vector<NodeAddress>> nodes_from_inventory(const Inventory& inventory, const Plan& plan, const std::string& run) {
+Result<std::vector<NodeAddress>> nodes_from_inventory(const Inventory& inventory, const Plan& plan,
+                                                      const std::string& run) {
   std::vector<NodeAddress> out;
   std::set<std::string> taken;
   for (const NodePlan& wanted : plan.nodes) {
-    const auto it = std::find_if(inventory.nodes.begin(), inventory.nodes.end(), [&](const InventoryNode& node) {
-      return taken.count(node.name) == 0 && std::find(node.roles.begin(), node.roles.end(), wanted.role) != node.roles.end();
-    });
+    const auto it = std::find_if(
+        inventory.nodes.begin(), inventory.nodes.end(), [&](const InventoryNode& node) {
+          return taken.count(node.name) == 0 &&
+                 std::find(node.roles.begin(), node.roles.end(), wanted.role) != node.roles.end();
+        });
     if (it == inventory.nodes.end())
-      return Error{Code::kInvalid, "the inventory has too few nodes with the role \"" + wanted.role + "\": none is left for " +
-                                       wanted.name};
+      return Error{Code::kInvalid, "the inventory has too few nodes with the role \"" +
+                                       wanted.role + "\": none is left for " + wanted.name};
     taken.insert(it->name);
     NodeAddress address = address_of(inventory, *it, run);
     address.name = wanted.name;

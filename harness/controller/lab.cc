@@ -7,9 +7,8 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <set>
-
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "harness/base/cgroup.h"
 #include "harness/base/json.h"
@@ -25,27 +24,32 @@ namespace mixproof {
 namespace {
 
 constexpr std::chrono::seconds kReadyTime{15};
-constexpr std::int64_t kSharedBytesMin = 16 << 20;   // a smaller ext4 has no journal
+constexpr std::int64_t kSharedBytesMin = 16 << 20;  // a smaller ext4 has no journal
 
 std::string setup_group(const Lab& lab) { return lab_cgroup(lab.name) + "/setup"; }
 std::string fabric_group(const Lab& lab) { return lab_cgroup(lab.name) + "/fabric"; }
 
 Status check_request(const LabRequest& request) {
   if (::geteuid() != 0)
-    return Error{Code::kInvalid, "a lab is made of namespaces, mounts and cgroups, which needs root: run it with sudo"};
+    return Error{
+        Code::kInvalid,
+        "a lab is made of namespaces, mounts and cgroups, which needs root: run it with sudo"};
   TRY(check_lab_name(request.name));
   if (request.nodes.empty() || request.nodes.size() > kLabNodesMax)
-    return Error{Code::kInvalid, format("%zu nodes: a lab has between 1 and %zu", request.nodes.size(), kLabNodesMax)};
-  std::set<std::string> seen = {"setup", "fabric"};   // groups of ours beside those of the nodes
+    return Error{Code::kInvalid, format("%zu nodes: a lab has between 1 and %zu",
+                                        request.nodes.size(), kLabNodesMax)};
+  std::set<std::string> seen = {"setup", "fabric"};  // groups of ours beside those of the nodes
   for (const auto& [name, role] : request.nodes) {
     TRY(check_lab_name(name));
     if (!seen.insert(name).second) return Error{Code::kInvalid, "node name " + name + " is taken"};
   }
   if (!(request.link_bits_per_s >= 64e3 && request.link_bits_per_s <= 100e9))
-    return Error{Code::kInvalid, format("link rate %.0f bit/s: between 64e3 and 100e9", request.link_bits_per_s)};
+    return Error{Code::kInvalid,
+                 format("link rate %.0f bit/s: between 64e3 and 100e9", request.link_bits_per_s)};
   if (request.shared_bytes < kSharedBytesMin)
     return Error{Code::kInvalid, format("shared storage of %lld bytes is below %lld",
-                                        static_cast<long long>(request.shared_bytes), static_cast<long long>(kSharedBytesMin))};
+                                        static_cast<long long>(request.shared_bytes),
+                                        static_cast<long long>(kSharedBytesMin))};
   return ok();
 }
 
@@ -69,8 +73,9 @@ Lab planned(const LabRequest& request) {
 
 Result<std::string> random_uuid() {
   std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return system_error("getrandom");
-  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0f) | 0x40);   // version 4, RFC 9562
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return system_error("getrandom");
+  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0f) | 0x40);  // version 4, RFC 9562
   bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3f) | 0x80);
   std::string out;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -85,8 +90,11 @@ Status make_node_files(const Lab& lab) {
   TRY(make_directories(kNodeSharedDir));
   for (const LabNode& node : lab.nodes) {
     TRY(make_directories(node.state_dir));
-    const Json self = {{"node", node.name}, {"role", node.role}, {"lab", lab.name},
-                       {"cgroup", node.cgroup}, {"address", node.address}};
+    const Json self = {{"node", node.name},
+                       {"role", node.role},
+                       {"lab", lab.name},
+                       {"cgroup", node.cgroup},
+                       {"address", node.address}};
     TRY(write_synced(node.state_dir + "/node.json", line_of(self) + "\n"));
     const std::string boot_id = TRY(random_uuid());
     TRY(write_synced(lab_node_dir(lab.dir, node.name) + "/boot_id", boot_id + "\n"));
@@ -107,7 +115,8 @@ Status start_inits(Lab& lab, const std::string& binary) {
   starting.push_back(TRY(StartingInit::start(fabric)));
   for (std::size_t i = 0; i < lab.nodes.size(); ++i) {
     const LabNode& node = lab.nodes[i];
-    const InitStart init{lab.name, node.name, i, binary, node.cgroup, lab_node_dir(lab.dir, node.name) + "/init.log"};
+    const InitStart init{lab.name, node.name,   i,
+                         binary,   node.cgroup, lab_node_dir(lab.dir, node.name) + "/init.log"};
     starting.push_back(TRY(StartingInit::start(init)));
   }
   const auto until = std::chrono::steady_clock::now() + kReadyTime;
@@ -121,9 +130,11 @@ Status start_inits(Lab& lab, const std::string& binary) {
 }
 
 Status check_nodes_alive(const Lab& lab) {
-  if (!lab_process_alive(lab.fabric_pid, lab.fabric_start)) return Error{Code::kRefused, "its network is gone"};
+  if (!lab_process_alive(lab.fabric_pid, lab.fabric_start))
+    return Error{Code::kRefused, "its network is gone"};
   for (const LabNode& node : lab.nodes) {
-    if (!lab_process_alive(node.init_pid, node.init_start)) return Error{Code::kRefused, "node " + node.name + " is gone"};
+    if (!lab_process_alive(node.init_pid, node.init_start))
+      return Error{Code::kRefused, "node " + node.name + " is gone"};
   }
   return ok();
 }
@@ -146,9 +157,11 @@ Status make_room(const std::string& name) {
   if (has_record(name)) {
     const Result<Lab> present = read_record(name);
     if (!present.ok())
-      return Error{Code::kRefused, present.error().message + "; `mixproof lab down " + name + "` clears it"};
+      return Error{Code::kRefused,
+                   present.error().message + "; `mixproof lab down " + name + "` clears it"};
     if (!lab_is_stale(present.value()))
-      return Error{Code::kRefused, "lab " + name + " is up; `mixproof lab down " + name + "` takes it down"};
+      return Error{Code::kRefused,
+                   "lab " + name + " is up; `mixproof lab down " + name + "` takes it down"};
   }
   return take_down(name);
 }
@@ -185,18 +198,21 @@ Result<Lab> lab_up(const LabRequest& request) {
 Status lab_claim(const Lab& lab) {
   const Status alive = check_nodes_alive(lab);
   if (!alive.ok())
-    return Error(alive.error()).in("lab " + lab.name + " cannot be used (`mixproof lab down " + lab.name + "` clears it)");
+    return Error(alive.error())
+        .in("lab " + lab.name + " cannot be used (`mixproof lab down " + lab.name + "` clears it)");
   UniqueFd fd = open_claim(lab, O_RDWR | O_CREAT);
   if (!fd) return system_error("open " + lab.dir + "/claim");
   struct flock lock;
   if (claim_lock(fd, F_OFD_SETLK, lock) != 0) {
     if (errno != EAGAIN && errno != EACCES) return system_error("lock " + lab.dir + "/claim");
-    return Error{Code::kRefused, "lab " + lab.name + " is used by " + lab_user(lab).value_or("another run")};
+    return Error{Code::kRefused,
+                 "lab " + lab.name + " is used by " + lab_user(lab).value_or("another run")};
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), pid.data(), pid.size(), 0) < 0)
     return system_error("write " + lab.dir + "/claim");
-  static_cast<void>(fd.release());   // the lock is meant to last as long as the process, which closes it
+  static_cast<void>(
+      fd.release());  // the lock is meant to last as long as the process, which closes it
   return ok();
 }
 

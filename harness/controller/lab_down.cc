@@ -38,13 +38,15 @@ Status remove_below(const std::filesystem::path& path) {
 // The record goes last: until then anyone can see what is left and try again.
 Status remove_directory(const std::string& dir) {
   const std::vector<std::string> mounted = TRY(mounts_below(dir));
-  if (!mounted.empty()) return Error{Code::kSystem, mounted.front() + " is mounted: " + dir + " is kept"};
+  if (!mounted.empty())
+    return Error{Code::kSystem, mounted.front() + " is mounted: " + dir + " is kept"};
   std::error_code error;
   std::filesystem::directory_iterator it(dir, error);
   for (const std::filesystem::directory_iterator end; !error && it != end; it.increment(error)) {
     if (it->path().filename() != "lab.json") TRY(remove_below(it->path()));
   }
-  if (error && error.value() != ENOENT) return Error{Code::kSystem, "list " + dir + ": " + error.message()};
+  if (error && error.value() != ENOENT)
+    return Error{Code::kSystem, "list " + dir + ": " + error.message()};
   return remove_below(dir);
 }
 
@@ -54,8 +56,9 @@ void kill_inits(const Lab& lab, Steps& steps) {
     steps.done("end " + node.name, end_init(node.init_pid, node.init_start, lab.name, kKillTime));
 }
 
-// A process that was forked just before its maker was killed may still be on its way into the group. It either comes
-// in, and is killed by another try, or finds the group gone, and ends by itself.
+// A process that was forked just before its maker was killed may still be on its way into the
+// group. It either comes in, and is killed by another try, or finds the group gone, and ends by
+// itself.
 Status end_group(const std::string& group) {
   Status removed = ok();
   for (int i = 0; i < kGroupTries; ++i) {
@@ -89,8 +92,9 @@ bool is_empty_directory(const std::string& path) {
   return std::filesystem::is_empty(path, error) && !error;
 }
 
-// The first thing made in a lab's directory is its record. A directory without one that holds nothing else either is
-// what a maker leaves that was killed before; any other is not known to be ours.
+// The first thing made in a lab's directory is its record. A directory without one that holds
+// nothing else either is what a maker leaves that was killed before; any other is not known to be
+// ours.
 bool is_unrecorded(const std::string& name) {
   std::error_code error;
   std::filesystem::directory_iterator it(lab_dir(name), error);
@@ -108,9 +112,10 @@ Status take_down(const std::string& name) {
   Steps steps;
   thaw_storage(dir);
   const Result<Lab> record = read_record(name);
-  if (record.ok()) kill_inits(record.value(), steps);   // without a record the cgroup still names every process
+  if (record.ok())
+    kill_inits(record.value(), steps);  // without a record the cgroup still names every process
   steps.done("end what is left", end_group(lab_cgroup(name)));
-  steps.done("storage", clear_storage(dir));   // from here on nobody of ours can mount anything
+  steps.done("storage", clear_storage(dir));  // from here on nobody of ours can mount anything
   if (steps.result().ok()) steps.done("directory", remove_directory(dir));
   const Status result = steps.result();
   return result.ok() ? result : Status(Error(result.error()).in("take down lab " + name));
@@ -170,9 +175,12 @@ std::vector<std::string> lab_leftovers(const Lab& lab) {
   const std::vector<int> members = cgroup_members(lab_cgroup(lab.name));
   for (const int pid : members) out.push_back("process " + std::to_string(pid));
   const Result<std::vector<std::string>> mounted = mounts_below(lab.dir);
-  if (!mounted.ok()) out.push_back("mounts unknown: " + mounted.error().message);
-  else for (const std::string& point : mounted.value()) out.push_back("mount " + point);
-  for (const std::string& device : loops_of(lab_image(lab.dir))) out.push_back("loop device " + device);
+  if (!mounted.ok())
+    out.push_back("mounts unknown: " + mounted.error().message);
+  else
+    for (const std::string& point : mounted.value()) out.push_back("mount " + point);
+  for (const std::string& device : loops_of(lab_image(lab.dir)))
+    out.push_back("loop device " + device);
   if (is_present(lab.name)) out.push_back("directory " + lab.dir);
   return out;
 }

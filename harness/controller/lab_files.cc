@@ -7,9 +7,8 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
-#include <thread>
-
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "harness/base/epoll_world.h"
 #include "harness/base/text.h"
@@ -17,7 +16,8 @@
 namespace mixproof {
 namespace {
 
-constexpr std::chrono::seconds kLockWait{60};   // as long as the slowest of lab_up and lab_down may take
+constexpr std::chrono::seconds kLockWait{
+    60};  // as long as the slowest of lab_up and lab_down may take
 
 Result<std::string> boot_id() {
   std::string text = TRY(read_small_file("/proc/sys/kernel/random/boot_id"));
@@ -38,9 +38,13 @@ void read_process(const Json& json, std::string_view key, int& pid, std::uint64_
 
 Status check_lab_name(const std::string& name) {
   bool good = !name.empty() && name.size() <= 40 && name.front() != '-' && name.back() != '-';
-  for (const char c : name) good = good && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
+  for (const char c : name)
+    good = good && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
   if (good) return ok();
-  return Error{Code::kInvalid, "\"" + name + "\" cannot name a lab or a node: lower-case letters, digits and inner '-', at most 40"};
+  return Error{
+      Code::kInvalid,
+      "\"" + name +
+          "\" cannot name a lab or a node: lower-case letters, digits and inner '-', at most 40"};
 }
 
 std::string lab_dir(const std::string& lab) { return format("%s/%s", kLabsDir, lab.c_str()); }
@@ -51,11 +55,17 @@ std::string lab_node_dir(const std::string& lab_directory, const std::string& no
   return lab_directory + "/nodes/" + node;
 }
 
-Result<std::string> read_small_file(const std::string& path) { return make_real_files()->read(path); }
+Result<std::string> read_small_file(const std::string& path) {
+  return make_real_files()->read(path);
+}
 
-Status write_synced(const std::string& path, std::string_view text) { return make_real_files()->replace(path, text); }
+Status write_synced(const std::string& path, std::string_view text) {
+  return make_real_files()->replace(path, text);
+}
 
-Status make_directories(const std::string& path) { return make_real_files()->make_directories(path); }
+Status make_directories(const std::string& path) {
+  return make_real_files()->make_directories(path);
+}
 
 Status write_record(const Lab& lab) {
   Json json = {{"version", 1},
@@ -77,7 +87,9 @@ Status write_record(const Lab& lab) {
   return write_synced(lab.dir + "/lab.json", text + "\n");
 }
 
-bool has_record(const std::string& name) { return ::access((lab_dir(name) + "/lab.json").c_str(), F_OK) == 0; }
+bool has_record(const std::string& name) {
+  return ::access((lab_dir(name) + "/lab.json").c_str(), F_OK) == 0;
+}
 
 Result<Lab> read_record(const std::string& name) {
   Lab lab;
@@ -90,7 +102,8 @@ Result<Lab> read_record(const std::string& name) {
   if (!parsed.ok()) return Error{Code::kCorrupt, parsed.error().message};
   const Json& json = parsed.value();
   const Json* nodes = member(json, "nodes");
-  if (integer_at(json, "version") != 1 || text_at(json, "name") != name || nodes == nullptr || !nodes->is_array())
+  if (integer_at(json, "version") != 1 || text_at(json, "name") != name || nodes == nullptr ||
+      !nodes->is_array())
     return Error{Code::kCorrupt, path + ": not the record of lab " + name};
   const bool this_boot = text_at(json, "boot_id") == TRY(boot_id());
   lab.standing = flag_at(json, "standing");
@@ -120,7 +133,8 @@ Result<UniqueFd> lock_labs() {
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return system_error("lock " + path);
     if (std::chrono::steady_clock::now() >= until)
-      return Error{Code::kRefused, "another process has been making or clearing a lab for a minute (" + path + ")"};
+      return Error{Code::kRefused,
+                   "another process has been making or clearing a lab for a minute (" + path + ")"};
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return fd;

@@ -16,7 +16,6 @@
 #include <charconv>
 #include <csignal>
 #include <cstring>
-
 #include <nlohmann/json.hpp>
 
 #include "harness/base/json.h"
@@ -42,12 +41,17 @@ Result<Options> parse(std::span<const std::string> args) {
       options.fabric = true;
       continue;
     }
-    if (i + 1 == args.size()) return Error{Code::kInvalid, "lab-init: " + args[i] + " needs a value"};
+    if (i + 1 == args.size())
+      return Error{Code::kInvalid, "lab-init: " + args[i] + " needs a value"};
     const std::string& value = args[i + 1];
-    if (args[i] == "--lab") options.lab = value;
-    else if (args[i] == "--node") options.node = value;
-    else if (args[i] == "--index") std::from_chars(value.data(), value.data() + value.size(), options.index);
-    else return Error{Code::kInvalid, "lab-init: unknown option " + args[i]};
+    if (args[i] == "--lab")
+      options.lab = value;
+    else if (args[i] == "--node")
+      options.node = value;
+    else if (args[i] == "--index")
+      std::from_chars(value.data(), value.data() + value.size(), options.index);
+    else
+      return Error{Code::kInvalid, "lab-init: unknown option " + args[i]};
     ++i;
   }
   TRY(check_lab_name(options.lab));
@@ -57,7 +61,7 @@ Result<Options> parse(std::span<const std::string> args) {
 
 void report(const Json& json) {
   const std::string line = line_of(json) + "\n";
-  if (::write(kReportFd, line.data(), line.size()) < 0) ::_exit(1);   // nobody waits for us any more
+  if (::write(kReportFd, line.data(), line.size()) < 0) ::_exit(1);  // nobody waits for us any more
 }
 
 [[noreturn]] void fail(const Error& error) {
@@ -73,12 +77,15 @@ struct Namespace {
 Status leave_namespace(const Namespace& which) {
   if (::unshare(which.flag) == 0) return ok();
   const int error = errno;
-  const Code code = error == EINVAL || error == EPERM || error == ENOSPC ? Code::kUnavailable : Code::kSystem;
+  const Code code =
+      error == EINVAL || error == EPERM || error == ENOSPC ? Code::kUnavailable : Code::kSystem;
   const char* hint = error == ENOSPC ? " (a limit in /proc/sys/user/max_*_namespaces)" : "";
-  return Error{code, system_error("make a " + std::string(which.name) + " namespace", error).message + hint};
+  return Error{
+      code, system_error("make a " + std::string(which.name) + " namespace", error).message + hint};
 }
 
-Status mount_checked(const char* source, const std::string& target, const char* type, unsigned long flags) {
+Status mount_checked(const char* source, const std::string& target, const char* type,
+                     unsigned long flags) {
   if (::mount(source, target.c_str(), type, flags, nullptr) == 0) return ok();
   return system_error("mount " + std::string(source == nullptr ? "" : source) + " on " + target);
 }
@@ -92,14 +99,15 @@ Status write_once(const std::string& path, const std::string& text) {
   return ok();
 }
 
-// Thousands of seconds, different for each node: a program that compares clocks of two nodes is wrong at once.
+// Thousands of seconds, different for each node: a program that compares clocks of two nodes is
+// wrong at once.
 std::string clock_offsets(std::size_t index) {
   const std::size_t monotonic = 2000 + 1117 * index, boottime = 5000 + 1373 * index;
   return format("monotonic %zu 0\nboottime %zu 0\n", monotonic, boottime);
 }
 
-// sysfs shows the network devices of the namespace it was mounted from. A new one is mounted for the node, and what is
-// mounted on the old one (cgroups above all) is carried over.
+// sysfs shows the network devices of the namespace it was mounted from. A new one is mounted for
+// the node, and what is mounted on the old one (cgroups above all) is carried over.
 Status renew_sysfs() {
   struct Carried {
     std::string point;
@@ -108,27 +116,32 @@ Status renew_sysfs() {
   std::vector<Carried> carried;
   const std::vector<std::string> points = TRY(mounts_below("/sys"));
   for (const std::string& point : points) {
-    const bool inside = std::any_of(carried.begin(), carried.end(),
-                                    [&](const Carried& c) { return starts_with(point, c.point + "/") || point == c.point; });
+    const bool inside = std::any_of(carried.begin(), carried.end(), [&](const Carried& c) {
+      return starts_with(point, c.point + "/") || point == c.point;
+    });
     if (inside) continue;
-    UniqueFd tree(::open_tree(AT_FDCWD, point.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
+    UniqueFd tree(
+        ::open_tree(AT_FDCWD, point.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
     if (!tree) return system_error("open_tree " + point);
     carried.push_back({point, std::move(tree)});
   }
   TRY(mount_checked("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC));
   for (const Carried& entry : carried) {
-    if (::move_mount(entry.tree.get(), "", AT_FDCWD, entry.point.c_str(), MOVE_MOUNT_F_EMPTY_PATH) != 0)
+    if (::move_mount(entry.tree.get(), "", AT_FDCWD, entry.point.c_str(),
+                     MOVE_MOUNT_F_EMPTY_PATH) != 0)
       return system_error("carry over the mount " + entry.point);
   }
   return ok();
 }
 
-// Copies of mounts of this and other labs would keep their loop devices busy after they are taken down.
+// Copies of mounts of this and other labs would keep their loop devices busy after they are taken
+// down.
 Status drop_lab_mounts() {
   std::vector<std::string> points = TRY(mounts_below(kLabsDir));
   std::reverse(points.begin(), points.end());
   for (const std::string& point : points) {
-    if (::umount2(point.c_str(), MNT_DETACH) != 0 && errno != EINVAL) return system_error("unmount " + point);
+    if (::umount2(point.c_str(), MNT_DETACH) != 0 && errno != EINVAL)
+      return system_error("unmount " + point);
   }
   return ok();
 }
@@ -138,7 +151,8 @@ Status make_mounts(const Options& options) {
   TRY(mount_checked(nullptr, "/", nullptr, MS_REC | MS_PRIVATE));
   TRY(mount_checked("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC));
   TRY(renew_sysfs());
-  TRY(mount_checked((node_dir + "/boot_id").c_str(), "/proc/sys/kernel/random/boot_id", nullptr, MS_BIND));
+  TRY(mount_checked((node_dir + "/boot_id").c_str(), "/proc/sys/kernel/random/boot_id", nullptr,
+                    MS_BIND));
   TRY(mount_checked((node_dir + "/state").c_str(), kNodeStateDir, nullptr, MS_BIND));
   TRY(mount_checked(lab_shared(dir).c_str(), kNodeSharedDir, nullptr, MS_BIND));
   return drop_lab_mounts();
@@ -156,7 +170,8 @@ Status raise_loopback() {
 
 Status become_node(const Options& options) {
   TRY(make_mounts(options));
-  if (::sethostname(options.node.data(), options.node.size()) != 0) return system_error("sethostname");
+  if (::sethostname(options.node.data(), options.node.size()) != 0)
+    return system_error("sethostname");
   return raise_loopback();
 }
 
@@ -171,15 +186,16 @@ Status become_node(const Options& options) {
   }
 }
 
-// Keeps nothing of its starter. As PID 1 it is deaf to every signal without a handler anyway, save a SIGKILL from
-// outside; the fabric also ends on SIGTERM, which a shutting down machine sends.
+// Keeps nothing of its starter. As PID 1 it is deaf to every signal without a handler anyway, save
+// a SIGKILL from outside; the fabric also ends on SIGTERM, which a shutting down machine sends.
 void detach() {
   ::close_range(kReportFd + 1, ~0U, 0);
   ::setsid();
   ::prctl(PR_SET_NAME, "mixproof-init");
   if (::chdir("/") != 0) fail(system_error("chdir /"));
   ::umask(022);
-  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) std::signal(signal, SIG_IGN);
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2})
+    std::signal(signal, SIG_IGN);
   sigset_t child_ended;
   sigemptyset(&child_ended);
   sigaddset(&child_ended, SIGCHLD);
@@ -204,15 +220,19 @@ void become_grandchild() {
 }
 
 [[noreturn]] void run_node(const Options& options) {
-  for (const Namespace& which : {Namespace{CLONE_NEWNET, "network"}, {CLONE_NEWUTS, "uts"}, {CLONE_NEWIPC, "ipc"},
-                                 {CLONE_NEWPID, "pid"}, {CLONE_NEWNS, "mount"}, {CLONE_NEWTIME, "time"}}) {
+  for (const Namespace& which : {Namespace{CLONE_NEWNET, "network"},
+                                 {CLONE_NEWUTS, "uts"},
+                                 {CLONE_NEWIPC, "ipc"},
+                                 {CLONE_NEWPID, "pid"},
+                                 {CLONE_NEWNS, "mount"},
+                                 {CLONE_NEWTIME, "time"}}) {
     const Status apart = leave_namespace(which);
     if (!apart.ok()) fail(apart.error());
   }
   // Before the first process enters: the offsets are fixed from then on.
   const Status shifted = write_once("/proc/self/timens_offsets", clock_offsets(options.index));
   if (!shifted.ok()) fail(shifted.error());
-  become_grandchild();   // as PID 1 of the new pid namespace
+  become_grandchild();  // as PID 1 of the new pid namespace
   const Status made = become_node(options);
   if (!made.ok()) fail(made.error());
   report({{"ready", true}});

@@ -34,7 +34,8 @@ Result<Roles> parse_roles(std::string_view text) {
     if (!count || *count == 0 || *count > kLabNodesMax)
       return Error{Code::kInvalid, "--nodes: \"" + part + "\" is neither a number nor ROLE=NUMBER"};
     TRY(check_lab_name(halves[0]));
-    if (!seen.insert(halves[0]).second) return Error{Code::kInvalid, "--nodes: " + halves[0] + " is named twice"};
+    if (!seen.insert(halves[0]).second)
+      return Error{Code::kInvalid, "--nodes: " + halves[0] + " is named twice"};
     roles.emplace_back(halves[0], *count);
   }
   return roles;
@@ -46,10 +47,13 @@ Result<std::vector<std::pair<std::string, std::string>>> parse_lab_nodes(std::st
   std::vector<std::pair<std::string, std::string>> nodes;
   const Roles roles = TRY(parse_roles(text));
   for (const auto& [role, count] : roles) {
-    for (std::size_t i = 0; i < count; ++i) nodes.emplace_back(role + "-" + std::to_string(i), role);
+    for (std::size_t i = 0; i < count; ++i)
+      nodes.emplace_back(role + "-" + std::to_string(i), role);
   }
   if (nodes.size() > kLabNodesMax)
-    return Error{Code::kInvalid, format("--nodes: %zu nodes, at most %zu fit into the lab's network", nodes.size(), kLabNodesMax)};
+    return Error{Code::kInvalid,
+                 format("--nodes: %zu nodes, at most %zu fit into the lab's network", nodes.size(),
+                        kLabNodesMax)};
   return nodes;
 }
 
@@ -57,12 +61,18 @@ Result<double> parse_link_rate(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  const double scale = unit == "bit" ? 1 : unit == "kbit" ? 1e3 : unit == "mbit" ? 1e6 : unit == "gbit" ? 1e9 : 0;
+  const double scale = unit == "bit"    ? 1
+                       : unit == "kbit" ? 1e3
+                       : unit == "mbit" ? 1e6
+                       : unit == "gbit" ? 1e9
+                                        : 0;
   if (error != std::errc() || scale == 0)
-    return Error{Code::kInvalid, "link rate \"" + std::string(text) + "\": a number and bit, kbit, mbit or gbit"};
+    return Error{Code::kInvalid,
+                 "link rate \"" + std::string(text) + "\": a number and bit, kbit, mbit or gbit"};
   const double rate = value * scale;
   if (!(rate >= 64e3 && rate <= 100e9))
-    return Error{Code::kInvalid, "link rate \"" + std::string(text) + "\": between 64kbit and 100gbit"};
+    return Error{Code::kInvalid,
+                 "link rate \"" + std::string(text) + "\": between 64kbit and 100gbit"};
   return rate;
 }
 

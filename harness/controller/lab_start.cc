@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <csignal>
-
 #include <nlohmann/json.hpp>
 
 #include "harness/base/cgroup.h"
@@ -31,13 +30,15 @@ constexpr std::size_t kReportBytesMax = 64 << 10;
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  const int high = ::fcntl(report, F_DUPFD_CLOEXEC, 10);   // out of the way of the numbers that are set below
+  const int high =
+      ::fcntl(report, F_DUPFD_CLOEXEC, 10);  // out of the way of the numbers that are set below
   const Status joined = cgroup_join(what.cgroup);
   if (!joined.ok()) leave(high, joined.error());
   const int none_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   const int log = ::open(what.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (none_fd < 0 || log < 0) leave(high, system_error("open " + what.log));
-  if (::dup2(none_fd, 0) < 0 || ::dup2(none_fd, 1) < 0 || ::dup2(log, 2) < 0 || ::dup2(high, kReportFd) < 0)
+  if (::dup2(none_fd, 0) < 0 || ::dup2(none_fd, 1) < 0 || ::dup2(log, 2) < 0 ||
+      ::dup2(high, kReportFd) < 0)
     leave(high, system_error("dup2"));
   ::execve(what.binary.c_str(), argv, environment);
   leave(high, system_error("start " + what.binary));
@@ -57,7 +58,8 @@ Result<StartingInit> StartingInit::start(const InitStart& what) {
   if (what.node.empty()) {
     words.push_back("--fabric");
   } else {
-    for (const std::string& word : {std::string("--node"), what.node, std::string("--index"), std::to_string(what.index)})
+    for (const std::string& word :
+         {std::string("--node"), what.node, std::string("--index"), std::to_string(what.index)})
       words.push_back(word);
   }
   std::vector<char*> argv = pointers(words);
@@ -72,7 +74,8 @@ Result<StartingInit> StartingInit::start(const InitStart& what) {
 }
 
 Error StartingInit::failure(Error error) {
-  ::kill(starter_, SIGKILL);   // a child of ours that was not waited for: the number is still its own
+  ::kill(starter_,
+         SIGKILL);  // a child of ours that was not waited for: the number is still its own
   while (::waitpid(starter_, nullptr, 0) < 0 && errno == EINTR) continue;
   const Result<std::string> log = read_small_file(log_);
   if (log.ok() && !log->empty()) error.message += "; its log: " + log.value();
@@ -84,7 +87,9 @@ Result<int> StartingInit::wait_ready(std::chrono::steady_clock::time_point until
   int init = 0;
   bool ready = false;
   while (init == 0 || !ready) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now())
+            .count();
     pollfd entry{report_.get(), POLLIN, 0};
     const int polled = left <= 0 ? 0 : ::poll(&entry, 1, static_cast<int>(left));
     if (polled < 0 && errno == EINTR) continue;
@@ -92,13 +97,15 @@ Result<int> StartingInit::wait_ready(std::chrono::steady_clock::time_point until
     char buffer[1024];
     const ssize_t got = ::read(report_.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0 || text.size() > kReportBytesMax) return failure({Code::kPeerLost, "ended before it was ready"});
+    if (got <= 0 || text.size() > kReportBytesMax)
+      return failure({Code::kPeerLost, "ended before it was ready"});
     text.append(buffer, static_cast<std::size_t>(got));
     for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
       const Result<Json> line = parse_json(text.substr(0, end), name_);
       text.erase(0, end + 1);
       if (!line.ok()) return failure(line.error());
-      if (const Json* error = member(line.value(), "error")) return failure(error_from_json(*error));
+      if (const Json* error = member(line.value(), "error"))
+        return failure(error_from_json(*error));
       if (init == 0) init = static_cast<int>(integer_at(line.value(), "pid"));
       ready = ready || flag_at(line.value(), "ready");
     }

@@ -19,8 +19,10 @@
 namespace mixproof {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(2);   // a killed process lets go of a file system some time after its end
-constexpr unsigned long kThaw = _IOWR('X', 120, int);   // FITHAW; linux/fs.h, which names it, clashes with sys/mount.h
+constexpr auto kPatience =
+    std::chrono::seconds(2);  // a killed process lets go of a file system some time after its end
+constexpr unsigned long kThaw =
+    _IOWR('X', 120, int);  // FITHAW; linux/fs.h, which names it, clashes with sys/mount.h
 constexpr auto kPause = std::chrono::milliseconds(5);
 
 Status allocate(const std::string& path, std::int64_t bytes) {
@@ -28,8 +30,11 @@ Status allocate(const std::string& path, std::int64_t bytes) {
   if (!fd) return system_error("create " + path);
   if (::fallocate(fd.get(), 0, 0, bytes) == 0) return ok();
   const int error = errno;
-  const Code code = error == EOPNOTSUPP ? Code::kUnavailable : error == ENOSPC ? Code::kRefused : Code::kSystem;
-  return Error{code, format("allocate %lld bytes: ", static_cast<long long>(bytes)) + system_error(path, error).message};
+  const Code code = error == EOPNOTSUPP ? Code::kUnavailable
+                    : error == ENOSPC   ? Code::kRefused
+                                        : Code::kSystem;
+  return Error{code, format("allocate %lld bytes: ", static_cast<long long>(bytes)) +
+                         system_error(path, error).message};
 }
 
 template <typename Done>
@@ -67,23 +72,27 @@ Status free_loops(const std::string& image) {
 
 Status make_storage(const Lab& lab, std::int64_t bytes, const std::string& tools_cgroup) {
   if (::access("/dev/loop-control", F_OK) != 0)
-    return Error{Code::kUnavailable, "no loop devices here (/dev/loop-control): `modprobe loop` if this kernel has them"};
+    return Error{
+        Code::kUnavailable,
+        "no loop devices here (/dev/loop-control): `modprobe loop` if this kernel has them"};
   const std::string image = lab_image(lab.dir), point = lab_shared(lab.dir);
   TRY(allocate(image, bytes));
   TRY(make_directories(point));
-  // nodiscard keeps the file allocated; nothing is initialised lazily, or a kernel thread would write during a run.
+  // nodiscard keeps the file allocated; nothing is initialised lazily, or a kernel thread would
+  // write during a run.
   const std::string extended = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
   TRY(run_tool({{"mkfs.ext4", "-m", "0", "-F", "-q", "-E", extended, image}, "", tools_cgroup}));
-  TRY(allocate(image, bytes));   // mkfs zeroes its tables by punching holes, which a tmpfs leaves unallocated
+  TRY(allocate(
+      image, bytes));  // mkfs zeroes its tables by punching holes, which a tmpfs leaves unallocated
   return run_tool({{"mount", "-t", "ext4", "-o", "loop", image, point}, "", tools_cgroup});
 }
 
 void thaw_storage(const std::string& lab_directory) {
   const Result<std::vector<std::string>> points = mounts_below(lab_directory);
-  if (!points.ok()) return;   // unmounting will say so
+  if (!points.ok()) return;  // unmounting will say so
   for (const std::string& point : points.value()) {
     const UniqueFd fd(::open(point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (fd) ::ioctl(fd.get(), kThaw, 0);   // EINVAL when it is not frozen
+    if (fd) ::ioctl(fd.get(), kThaw, 0);  // EINVAL when it is not frozen
   }
 }
 
@@ -119,7 +128,8 @@ std::vector<std::string> loops_of(const std::string& image) {
     const Result<std::string> file = read_small_file(it->path().string() + "/loop/backing_file");
     if (!file.ok()) continue;
     // A file that was unlinked since is shown as "<path> (deleted)".
-    if (file.value() == image + "\n" || file.value() == image + " (deleted)\n") out.push_back("/dev/" + name);
+    if (file.value() == image + "\n" || file.value() == image + " (deleted)\n")
+      out.push_back("/dev/" + name);
   }
   return out;
 }

@@ -16,8 +16,8 @@ ProbeRunner::~ProbeRunner() {
   for (const auto& [name, task] : tasks_) world_.cancel(task->timer);
 }
 
-void ProbeRunner::run(const std::string& node, const std::string& probe, Json params, const ProbeTargets& targets,
-                      Time deadline, Rows then) {
+void ProbeRunner::run(const std::string& node, const std::string& probe, Json params,
+                      const ProbeTargets& targets, Time deadline, Rows then) {
   const std::string name = "probe." + std::to_string(count_++);
   auto task = std::make_unique<Task>();
   task->node = node;
@@ -26,12 +26,17 @@ void ProbeRunner::run(const std::string& node, const std::string& probe, Json pa
     const auto it = tasks_.find(name);
     if (it == tasks_.end()) return;
     it->second->error = Error{Code::kTimeout, "the probe did not end in time"};
-    ask_(it->second->node, {{"do", "stop"}, {"what", name}, {"grace_ms", 500}}, kAnswer, [](const Result<Json>&) {});
+    ask_(it->second->node, {{"do", "stop"}, {"what", name}, {"grace_ms", 500}}, kAnswer,
+         [](const Result<Json>&) {});
     end(name);
   });
   tasks_[name] = std::move(task);
-  Json request = {{"do", "start"}, {"what", name}, {"kind", "worker"}, {"grouped", false},
-                  {"spec", {{"probe", probe}, {"params", std::move(params)}, {"name", name}, {"node", node}}}};
+  Json request = {
+      {"do", "start"},
+      {"what", name},
+      {"kind", "worker"},
+      {"grouped", false},
+      {"spec", {{"probe", probe}, {"params", std::move(params)}, {"name", name}, {"node", node}}}};
   if (!targets.empty()) request["resolve"] = {{"tasks", targets.tasks}, {"pids", targets.pids}};
   ask_(node, std::move(request), kAnswer, [this, name](const Result<Json>& reply) {
     const auto it = tasks_.find(name);
@@ -49,7 +54,7 @@ void ProbeRunner::on_event(const std::string& what, const std::string& kind, con
     on_row_(row);
     task.rows.push_back(std::move(row));
   } else if (kind == "failed") {
-    task.error = error_from_json(*member(event, "failed"));   // its exit follows
+    task.error = error_from_json(*member(event, "failed"));  // its exit follows
   } else if (kind == "done") {
     const Json* done = member(event, "done");
     const Json* check = done == nullptr ? nullptr : member(*done, "check");
@@ -77,7 +82,8 @@ void ProbeRunner::node_lost(const std::string& node) {
 void ProbeRunner::end(const std::string& what) {
   const std::unique_ptr<Task> task = std::move(tasks_.extract(what).mapped());
   world_.cancel(task->timer);
-  task->then(task->error ? Result<std::vector<Json>>(*task->error) : Result<std::vector<Json>>(std::move(task->rows)));
+  task->then(task->error ? Result<std::vector<Json>>(*task->error)
+                         : Result<std::vector<Json>>(std::move(task->rows)));
 }
 
 }  // namespace mixproof

@@ -3,12 +3,16 @@
 namespace mixproof {
 namespace {
 
-constexpr Time kFrameMax = std::chrono::milliseconds(900);   // a frame may wait for the timer, never for a second
+constexpr Time kFrameMax =
+    std::chrono::milliseconds(900);  // a frame may wait for the timer, never for a second
 
 }  // namespace
 
-Recorder::Recorder(World& world, const std::string& directory, std::function<void(const Error&)> on_failure)
-    : world_(world), path_(directory + "/" + kRecordingFile), reserve_(directory + "/" + kReserveFile),
+Recorder::Recorder(World& world, const std::string& directory,
+                   std::function<void(const Error&)> on_failure)
+    : world_(world),
+      path_(directory + "/" + kRecordingFile),
+      reserve_(directory + "/" + kReserveFile),
       on_failure_(std::move(on_failure)) {}
 
 Recorder::~Recorder() { world_.cancel(timer_); }
@@ -41,7 +45,7 @@ Status Recorder::append(const std::string& frame) {
 
 void Recorder::close() {
   flush();
-  static_cast<void>(world_.files().remove(reserve_));   // left behind, it only takes room
+  static_cast<void>(world_.files().remove(reserve_));  // left behind, it only takes room
 }
 
 }  // namespace mixproof

@@ -11,26 +11,32 @@ namespace mixproof {
 namespace {
 
 constexpr Time kAnswer = std::chrono::seconds(5);
-constexpr Time kHeadStart = std::chrono::milliseconds(500);     // for "go" to reach every worker before its first phase
-constexpr Time kLookAhead = std::chrono::milliseconds(1500);    // for the controls before a fault
-constexpr Time kLoadGrace = std::chrono::seconds(5);            // beyond a load's own deadline
+constexpr Time kHeadStart =
+    std::chrono::milliseconds(500);  // for "go" to reach every worker before its first phase
+constexpr Time kLookAhead = std::chrono::milliseconds(1500);  // for the controls before a fault
+constexpr Time kLoadGrace = std::chrono::seconds(5);          // beyond a load's own deadline
 constexpr Time kStopGrace = std::chrono::milliseconds(2000);
 constexpr Time kLeaveDeadline = std::chrono::seconds(12);
 
 }  // namespace
 
 Run::Run(World& world, RunSetup setup, RunObserver observer)
-    : world_(world), setup_(std::move(setup)), observer_(std::move(observer)), schedule_(make_schedule(setup_.plan)),
+    : world_(world),
+      setup_(std::move(setup)),
+      observer_(std::move(observer)),
+      schedule_(make_schedule(setup_.plan)),
       recording_(setup_.directory + "/" + kRecordingFile),
-      recorder_(world, setup_.directory, [this](const Error& error) {
-        // A run that cannot be recorded proves nothing; leave it, and revert.
-        world_.after(Time(0), [this, error] { fail(error, "recording", ""); });
-      }),
-      probes_(world,
-              [this](const std::string& node, Json request, Time deadline, Channel::Reply then) {
-                ask(node, std::move(request), deadline, std::move(then));
-              },
-              [this](const Json& row) { record(row); }) {}
+      recorder_(world, setup_.directory,
+                [this](const Error& error) {
+                  // A run that cannot be recorded proves nothing; leave it, and revert.
+                  world_.after(Time(0), [this, error] { fail(error, "recording", ""); });
+                }),
+      probes_(
+          world,
+          [this](const std::string& node, Json request, Time deadline, Channel::Reply then) {
+            ask(node, std::move(request), deadline, std::move(then));
+          },
+          [this](const Json& row) { record(row); }) {}
 
 Run::~Run() = default;
 
@@ -48,12 +54,14 @@ void Run::begin_timeline() {
   }
   for (const PhasePlan& phase : setup_.plan.phases)
     for (const FaultPlanEntry& entry : phase.faults) {
-      faults_.push_back(std::make_unique<FaultRun>(world_, fault_host(), fault_order(entry), [this] {
-        if (stage_ == Stage::kStopFaults) world_.after(Time(0), [this] { wind_down(); });
-      }));
+      faults_.push_back(
+          std::make_unique<FaultRun>(world_, fault_host(), fault_order(entry), [this] {
+            if (stage_ == Stage::kStopFaults) world_.after(Time(0), [this] { wind_down(); });
+          }));
       FaultRun* fault = faults_.back().get();
       const double inject_s = phase.begin_s + entry.at_s;
-      at(inject_s - std::chrono::duration<double>(kLookAhead).count(), [fault] { fault->look_before(); });
+      at(inject_s - std::chrono::duration<double>(kLookAhead).count(),
+         [fault] { fault->look_before(); });
       at(inject_s, [fault] { fault->inject(); });
     }
   at(schedule_.length_s, [this] { finish_loads(); });
@@ -64,11 +72,13 @@ void Run::tell_go(LoadTask& task) {
   Json phases = Json::array();
   for (const PhaseTime& phase : schedule_.loads[task.span].phases)
     if (begin_ + run_seconds(phase.end_s) > world_.now(Clock::kMonotonic))
-      phases.push_back({{"name", phase.name},
-                        {"begin_ns", links_[task.node]->to_node(begin_ + run_seconds(phase.begin_s))},
-                        {"end_ns", links_[task.node]->to_node(begin_ + run_seconds(phase.end_s))}});
+      phases.push_back(
+          {{"name", phase.name},
+           {"begin_ns", links_[task.node]->to_node(begin_ + run_seconds(phase.begin_s))},
+           {"end_ns", links_[task.node]->to_node(begin_ + run_seconds(phase.end_s))}});
   task.running = true;
-  ask(task.node, {{"do", "tell"}, {"what", task.name}, {"line", {{"do", "go"}, {"phases", phases}}}}, kAnswer,
+  ask(task.node,
+      {{"do", "tell"}, {"what", task.name}, {"line", {{"do", "go"}, {"phases", phases}}}}, kAnswer,
       [this, &task, attempt = task.attempt](const Result<Json>& reply) {
         if (reply.ok() || stopping_ || task.attempt != attempt) return;
         if (!lost_rank(task, task.name + " did not hear its go: " + reply.error().message))
@@ -80,15 +90,20 @@ void Run::begin_phase(std::size_t index) {
   phase_ = index;
   const PhaseTime& phase = schedule_.phases[index];
   const Time begin = begin_ + run_seconds(phase.begin_s), end = begin_ + run_seconds(phase.end_s);
-  record({{"row", "phase"}, {"name", phase.name}, {"begin", begin.count()},
-          {"settled", (begin_ + run_seconds(phase.settled_s)).count()}, {"end", end.count()}});
+  record({{"row", "phase"},
+          {"name", phase.name},
+          {"begin", begin.count()},
+          {"settled", (begin_ + run_seconds(phase.settled_s)).count()},
+          {"end", end.count()}});
   if (observer_.phase) observer_.phase(phase.name, begin, end);
 }
 
 void Run::end_phase(std::size_t index, bool complete) {
   if (phase_ == index) phase_.reset();
-  record({{"row", "phase_end"}, {"name", schedule_.phases[index].name},
-          {"at", world_.now(Clock::kMonotonic).count()}, {"complete", complete}});
+  record({{"row", "phase_end"},
+          {"name", schedule_.phases[index].name},
+          {"at", world_.now(Clock::kMonotonic).count()},
+          {"complete", complete}});
 }
 
 // The last phase is over; requests in flight may still end, within their own deadline.
@@ -96,13 +111,18 @@ void Run::finish_loads() {
   for (const auto& [span, attempt] : attempts_) give_up_attempt(span);
   stage_ = Stage::kFinishLoads;
   double longest_s = 0;
-  for (const LoadPlan& load : setup_.plan.loads) longest_s = std::max(longest_s, number_at(load.params, "deadline_s"));
+  for (const LoadPlan& load : setup_.plan.loads)
+    longest_s = std::max(longest_s, number_at(load.params, "deadline_s"));
   stage_timer_ = world_.after(run_seconds(longest_s) + kLoadGrace, [this] {
     if (stage_ != Stage::kFinishLoads) return;
     for (const auto& [name, task] : loads_)
       if (!task->done)
-        record({{"row", "error"}, {"what", task->load->name}, {"node", task->node}, {"code", "timeout"},
-                {"message", name + " did not end in time"}, {"at", world_.now(Clock::kMonotonic).count()}});
+        record({{"row", "error"},
+                {"what", task->load->name},
+                {"node", task->node},
+                {"code", "timeout"},
+                {"message", name + " did not end in time"},
+                {"at", world_.now(Clock::kMonotonic).count()}});
     wind_down();
   });
   for (const auto& [name, task] : loads_)
@@ -116,11 +136,12 @@ void Run::stop(const std::string& why) {
     std::vector<std::string> held;
     for (const auto& fault : faults_)
       if (fault->in_effect()) held.push_back(fault->words());
-    return note(held.empty() ? "already stopping; no fault is in effect" : "still reverting " + join(held, ", "));
+    return note(held.empty() ? "already stopping; no fault is in effect"
+                             : "still reverting " + join(held, ", "));
   }
   stopping_ = true;
   why_ = why;
-  note(failure_ ? "stopping" : "stopping: " + why);   // an error has just been told
+  note(failure_ ? "stopping" : "stopping: " + why);  // an error has just been told
   if (phase_) end_phase(*phase_, false);
   if (static_cast<int>(stage_) < static_cast<int>(Stage::kStopFaults)) wind_down();
 }
@@ -132,7 +153,9 @@ void Run::wind_down() {
     stage_ = Stage::kStopFaults;
     world_.cancel(stage_timer_);
     for (const TimerId timer : timers_) world_.cancel(timer);
-    record({{"row", "stop"}, {"at", world_.now(Clock::kMonotonic).count()}, {"why", stopping_ ? why_ : "end"}});
+    record({{"row", "stop"},
+            {"at", world_.now(Clock::kMonotonic).count()},
+            {"why", stopping_ ? why_ : "end"}});
     for (const auto& fault : faults_) fault->revert(stopping_ ? why_ : "end of the run");
   }
   for (const auto& fault : faults_)
@@ -149,8 +172,8 @@ void Run::stop_loads() {
   for (const auto& [name, task] : loads_) {
     if (!task->started || task->gone) continue;
     ++waiting_;
-    ask(task->node, {{"do", "stop"}, {"what", name}, {"grace_ms", kStopGrace.count() / 1'000'000}}, kStopGrace + kAnswer,
-        one_gone);
+    ask(task->node, {{"do", "stop"}, {"what", name}, {"grace_ms", kStopGrace.count() / 1'000'000}},
+        kStopGrace + kAnswer, one_gone);
   }
   one_gone(Json());
 }
@@ -167,7 +190,8 @@ void Run::stop_services(std::size_t left) {
   for (const ServicePlan::Instance& instance : service.instances) {
     if (services_.count(instance.name) == 0) continue;
     ++waiting_;
-    ask(instance.node, {{"do", "stop"}, {"what", instance.name}, {"grace_ms", kStopGrace.count() / 1'000'000}},
+    ask(instance.node,
+        {{"do", "stop"}, {"what", instance.name}, {"grace_ms", kStopGrace.count() / 1'000'000}},
         kStopGrace + kAnswer, one_gone);
   }
   one_gone(Json());
@@ -193,7 +217,11 @@ void Run::finish() {
 }
 
 void Run::fail(const Error& error, const std::string& what, const std::string& node) {
-  record({{"row", "error"}, {"what", what}, {"node", node}, {"code", code_name(error.code)}, {"message", error.message},
+  record({{"row", "error"},
+          {"what", what},
+          {"node", node},
+          {"code", code_name(error.code)},
+          {"message", error.message},
           {"at", world_.now(Clock::kMonotonic).count()}});
   if (!failure_) failure_ = error;
   stop("error: " + error.message);
@@ -216,7 +244,9 @@ AgentLink* Run::link(const std::string& node) {
 void Run::ask(const std::string& node, Json request, Time deadline, Channel::Reply then) {
   AgentLink* found = link(node);
   if (found != nullptr) return found->ask(std::move(request), deadline, std::move(then));
-  world_.after(Time(0), [node, then = std::move(then)] { then(Error{Code::kPeerLost, node + " is lost"}); });
+  world_.after(Time(0), [node, then = std::move(then)] {
+    then(Error{Code::kPeerLost, node + " is lost"});
+  });
 }
 
 std::map<std::string, std::vector<std::string>> Run::tasks_by_node() const {
@@ -228,23 +258,27 @@ std::map<std::string, std::vector<std::string>> Run::tasks_by_node() const {
 }
 
 FaultHost Run::fault_host() {
-  return {.link = [this](const std::string& node) { return link(node); },
-          .record = [this](Json row) { record(std::move(row)); },
-          .run_probe =
-              [this](const std::string& node, const std::string& probe, Json params, const ProbeTargets& targets,
-                     ProbeRunner::Rows then) {
-                const Time window = run_seconds(number_at(params, "window_s"));
-                probes_.run(node, probe, std::move(params), targets, window + kAnswer, std::move(then));
-              },
-          .tasks_by_node = [this] { return tasks_by_node(); },
-          .new_link = [this](const std::string& node, AgentLink::Events events) {
-            return make_link(node, std::move(events));
-          }};
+  return {
+      .link = [this](const std::string& node) { return link(node); },
+      .record = [this](Json row) { record(std::move(row)); },
+      .run_probe =
+          [this](const std::string& node, const std::string& probe, Json params,
+                 const ProbeTargets& targets, ProbeRunner::Rows then) {
+            const Time window = run_seconds(number_at(params, "window_s"));
+            probes_.run(node, probe, std::move(params), targets, window + kAnswer, std::move(then));
+          },
+      .tasks_by_node = [this] { return tasks_by_node(); },
+      .new_link = [this](const std::string& node,
+                         AgentLink::Events events) { return make_link(node, std::move(events)); }};
 }
 
 // "llm[0]" is a service's instance or a load's rank; the plan has checked that it is there.
 FaultOrder Run::fault_order(const FaultPlanEntry& entry) const {
-  FaultOrder order{.entry = entry, .node = {}, .target = {}, .run = setup_.id, .lease = run_seconds(setup_.plan.lease_s),
+  FaultOrder order{.entry = entry,
+                   .node = {},
+                   .target = {},
+                   .run = setup_.id,
+                   .lease = run_seconds(setup_.plan.lease_s),
                    .renew_every = run_seconds(setup_.plan.renew_s)};
   for (const ServicePlan& service : setup_.plan.services)
     for (const ServicePlan::Instance& instance : service.instances)
@@ -257,7 +291,8 @@ FaultOrder Run::fault_order(const FaultPlanEntry& entry) const {
     if (time.name == phase) order.latest_end = begin_ + run_seconds(time.end_s);
   for (const auto& [name, task] : loads_) {
     const std::vector<PhaseTime>& phases = schedule_.loads[task->span].phases;
-    const bool there = std::any_of(phases.begin(), phases.end(), [&](const PhaseTime& p) { return p.name == phase; });
+    const bool there = std::any_of(phases.begin(), phases.end(),
+                                   [&](const PhaseTime& p) { return p.name == phase; });
     if (there && name.substr(0, name.find('#')) == entry.target) {
       order.node = task->node;
       order.target.tasks = {name};

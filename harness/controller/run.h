@@ -1,8 +1,9 @@
-// Run: one run of a plan, as an event machine over World: connect to every node, start services, prepare loads, go
-// through the phases, inject and revert faults, stop everything in order. It records; it does not judge.
+// Run: one run of a plan, as an event machine over World: connect to every node, start services,
+// prepare loads, go through the phases, inject and revert faults, stop everything in order. It
+// records; it does not judge.
 //
-// Every wait has a deadline and every run ends. All ways out (the end of the timeline, a signal, a lost node, a full
-// disk) share one path: faults first, then loads, services, agents.
+// Every wait has a deadline and every run ends. All ways out (the end of the timeline, a signal, a
+// lost node, a full disk) share one path: faults first, then loads, services, agents.
 #pragma once
 
 #include <functional>
@@ -24,9 +25,9 @@ namespace mixproof {
 
 // What a run tells while it goes on. All optional.
 struct RunObserver {
-  std::function<void(const std::string& text)> note;                            // a line for people
-  std::function<void(const std::string& phase, Time begin, Time end)> phase;    // begins now
-  std::function<void(const Json& row)> row;                                     // everything recorded
+  std::function<void(const std::string& text)> note;                          // a line for people
+  std::function<void(const std::string& phase, Time begin, Time end)> phase;  // begins now
+  std::function<void(const Json& row)> row;                                   // everything recorded
 };
 
 class Run {
@@ -35,25 +36,38 @@ class Run {
   ~Run();
 
   void start();
-  void stop(const std::string& why);       // early; reverts faults first. A second call says what is still going on
+  void stop(const std::string&
+                why);  // early; reverts faults first. A second call says what is still going on
   bool done() const { return stage_ == Stage::kDone; }
 
-  // After done(): why it failed before its timeline began or left it early; empty when the timeline was completed.
+  // After done(): why it failed before its timeline began or left it early; empty when the timeline
+  // was completed.
   const std::optional<Error>& failure() const { return failure_; }
-  bool began() const { return timeline_began_; }         // whether the first phase was reached
+  bool began() const { return timeline_began_; }  // whether the first phase was reached
   const std::string& recording_path() const { return recording_; }
 
  private:
-  enum class Stage { kConnect, kServices, kLoads, kTimeline, kFinishLoads, kStopFaults, kStopLoads, kStopServices, kLeave, kDone };
-  struct LoadTask;     // one worker of a load
+  enum class Stage {
+    kConnect,
+    kServices,
+    kLoads,
+    kTimeline,
+    kFinishLoads,
+    kStopFaults,
+    kStopLoads,
+    kStopServices,
+    kLeave,
+    kDone
+  };
+  struct LoadTask;  // one worker of a load
 
   // Of one stretch of a load with on_loss "resume": which start of its ranks is going on.
   struct Attempt {
     enum State { kRunning, kStopping, kPreparing };
-    int number = 0;                // 0: the first
+    int number = 0;  // 0: the first
     State state = kRunning;
-    TimerId deadline = 0;          // for the next one to be prepared
-    std::int64_t steps = 0;        // that any of its ranks has behind it, as their rows say
+    TimerId deadline = 0;    // for the next one to be prepared
+    std::int64_t steps = 0;  // that any of its ranks has behind it, as their rows say
   };
 
   // run_start.cc
@@ -77,7 +91,8 @@ class Run {
   void finish();
   // run_events.cc
   void on_event(const std::string& node, const Json& event);
-  void worker_event(const std::string& node, const std::string& what, const std::string& kind, const Json& event);
+  void worker_event(const std::string& node, const std::string& what, const std::string& kind,
+                    const Json& event);
   void load_event(LoadTask& task, const std::string& kind, const Json& event);
   void count_steps(const LoadTask& task, const Json& row);
   void load_failed(LoadTask& task, const Error& error);
@@ -113,13 +128,14 @@ class Run {
   Recorder recorder_;
   Stage stage_ = Stage::kConnect;
   std::map<std::string, std::unique_ptr<AgentLink>> links_;
-  std::map<std::string, std::unique_ptr<LoadTask>> loads_;          // by task name
+  std::map<std::string, std::unique_ptr<LoadTask>> loads_;  // by task name
   ProbeRunner probes_;
-  std::map<std::string, std::string> services_;                     // running instances: name -> node
-  std::map<std::size_t, Attempt> attempts_;                         // by span
-  std::map<std::string, std::map<int, std::string>> gathers_;       // "load stretch attempt name" -> blobs by rank
+  std::map<std::string, std::string> services_;  // running instances: name -> node
+  std::map<std::size_t, Attempt> attempts_;      // by span
+  std::map<std::string, std::map<int, std::string>>
+      gathers_;  // "load stretch attempt name" -> blobs by rank
   std::vector<std::unique_ptr<FaultRun>> faults_;
-  std::vector<TimerId> timers_;                                     // of the timeline; cancelled when it is left
+  std::vector<TimerId> timers_;  // of the timeline; cancelled when it is left
   TimerId stage_timer_ = 0;
   std::optional<std::size_t> phase_;
   Time begin_{0};

@@ -11,12 +11,14 @@ namespace {
 constexpr Time kAnswer = std::chrono::seconds(5);
 constexpr Time kGatherDeadline = std::chrono::seconds(20);
 
-// The exit status by which a server of ours says that its port is taken; others say it in their log.
+// The exit status by which a server of ours says that its port is taken; others say it in their
+// log.
 constexpr int kExitRefused = 6;
 
 bool says_port_taken(const Json& event) {
   const std::string log = text_at(event, "log");
-  return integer_at(event, "code") == kExitRefused || log.find("cannot bind") != std::string::npos ||
+  return integer_at(event, "code") == kExitRefused ||
+         log.find("cannot bind") != std::string::npos ||
          log.find("Address already in use") != std::string::npos;
 }
 
@@ -29,12 +31,14 @@ void Run::on_event(const std::string& node, const Json& event) {
       if (fault->id() == text_at(event, "fault")) return fault->on_event(event);
     return;
   }
-  if (kind == "note") return record({{"row", "note"}, {"node", node}, {"message", text_at(event, "message")}});
+  if (kind == "note")
+    return record({{"row", "note"}, {"node", node}, {"message", text_at(event, "message")}});
   if (kind == "exit" || kind == "restart") return task_exit(node, what, event);
   worker_event(node, what, kind, event);
 }
 
-void Run::worker_event(const std::string& node, const std::string& what, const std::string& kind, const Json& event) {
+void Run::worker_event(const std::string& node, const std::string& what, const std::string& kind,
+                       const Json& event) {
   if (probes_.has(what)) return probes_.on_event(what, kind, event);
   const auto load = loads_.find(what);
   if (load == loads_.end()) return;
@@ -62,7 +66,8 @@ void Run::load_event(LoadTask& task, const std::string& kind, const Json& event)
   if (kind == "ready") {
     task.ready = true;
     const Json* info = member(event, "info");
-    Json row = {{"row", "ready"}, {"what", task.load->name}, {"node", task.node}, {"rank", task.rank},
+    Json row = {{"row", "ready"},          {"what", task.load->name},
+                {"node", task.node},       {"rank", task.rank},
                 {"stretch", task.stretch}, {"info", info == nullptr ? Json::object() : *info}};
     if (task.attempt != 0) row["attempt"] = task.attempt;
     record(std::move(row));
@@ -79,25 +84,30 @@ void Run::load_event(LoadTask& task, const std::string& kind, const Json& event)
 }
 
 void Run::load_failed(LoadTask& task, const Error& error) {
-  if (task.done) return;   // given up already
+  if (task.done) return;  // given up already
   task.done = true;
   if (stopping_) return;
   const auto attempt = attempts_.find(task.span);
-  const bool told_to_stop = attempt != attempts_.end() && attempt->second.state == Attempt::kStopping;
-  if (told_to_stop && error.code == Code::kRefused) return;   // stopped in the middle of its preparation
+  const bool told_to_stop =
+      attempt != attempts_.end() && attempt->second.state == Attempt::kStopping;
+  if (told_to_stop && error.code == Code::kRefused)
+    return;  // stopped in the middle of its preparation
   if (is_loss(error) && lost_rank(task, task.name + ": " + error.message)) return;
   fail(Error(error).in(task.name), task.load->name, task.node);
 }
 
 void Run::load_done(LoadTask& task, const Json* check) {
   const auto attempt = attempts_.find(task.span);
-  const bool told_to_stop = attempt != attempts_.end() && attempt->second.state == Attempt::kStopping;
+  const bool told_to_stop =
+      attempt != attempts_.end() && attempt->second.state == Attempt::kStopping;
   task.done = true;
   const bool good = check != nullptr && flag_at(*check, "ok");
   // Of an attempt that was cut short, only wrong data matters.
   const bool matters = !told_to_stop || check == nullptr || !is_loss(error_from_json(*check));
   if (!good && matters)
-    record({{"row", "error"}, {"what", task.load->name}, {"node", task.node},
+    record({{"row", "error"},
+            {"what", task.load->name},
+            {"node", task.node},
             {"code", check == nullptr ? "internal" : text_at(*check, "code")},
             {"message", check == nullptr ? "no check" : text_at(*check, "message")},
             {"at", world_.now(Clock::kMonotonic).count()}});
@@ -107,18 +117,20 @@ void Run::load_done(LoadTask& task, const Json* check) {
   wind_down();
 }
 
-// Blobs of all ranks of one attempt at a stretch of a load; who is absent at the deadline is named to those who wait.
+// Blobs of all ranks of one attempt at a stretch of a load; who is absent at the deadline is named
+// to those who wait.
 void Run::gather(LoadTask& task, const Json& event) {
   const std::string name = text_at(event, "gather");
-  const std::string key =
-      task.load->name + "#" + std::to_string(task.stretch) + "#" + std::to_string(task.attempt) + " " + name;
+  const std::string key = task.load->name + "#" + std::to_string(task.stretch) + "#" +
+                          std::to_string(task.attempt) + " " + name;
   std::map<int, std::string>& blobs = gathers_[key];
   const bool first = blobs.empty();
   blobs[task.rank] = text_at(event, "blob");
   const auto tell_all = [this, span = task.span, attempt = task.attempt](const Json& line) {
     for (const LoadTask* other : ranks_of(span))
       if (other->attempt == attempt && !other->gone)
-        ask(other->node, {{"do", "tell"}, {"what", other->name}, {"line", line}}, kAnswer, [](const Result<Json>&) {});
+        ask(other->node, {{"do", "tell"}, {"what", other->name}, {"line", line}}, kAnswer,
+            [](const Result<Json>&) {});
   };
   const int ranks = task.ranks;
   if (static_cast<int>(blobs.size()) == ranks) {
@@ -138,31 +150,48 @@ void Run::gather(LoadTask& task, const Json& event) {
 void Run::task_exit(const std::string& node, const std::string& what, const Json& event) {
   if (probes_.has(what)) return probes_.on_event(what, "exit", event);
   AgentLink* from = link(node);
-  const Time at = from == nullptr ? world_.now(Clock::kMonotonic) : from->to_controller(integer_at(event, "at_ns"));
+  const Time at = from == nullptr ? world_.now(Clock::kMonotonic)
+                                  : from->to_controller(integer_at(event, "at_ns"));
   const bool restart = text_at(event, "event") == "restart";
-  const bool expected = flag_at(event, "expected") || stopping_ || stage_ == Stage::kStopLoads || stage_ == Stage::kStopServices;
-  if (restart) return record({{"row", "note"}, {"node", node}, {"message", what + " was restarted"}, {"at", at.count()}});
+  const bool expected = flag_at(event, "expected") || stopping_ || stage_ == Stage::kStopLoads ||
+                        stage_ == Stage::kStopServices;
+  if (restart)
+    return record({{"row", "note"},
+                   {"node", node},
+                   {"message", what + " was restarted"},
+                   {"at", at.count()}});
   const auto load = loads_.find(what);
-  Json row = {{"row", "exit"}, {"what", what}, {"node", node}, {"at", at.count()}, {"status", text_at(event, "status")},
-              {"expected", expected}, {"log", text_at(event, "log")}};
+  Json row = {{"row", "exit"},
+              {"what", what},
+              {"node", node},
+              {"at", at.count()},
+              {"status", text_at(event, "status")},
+              {"expected", expected},
+              {"log", text_at(event, "log")}};
   if (load != loads_.end() && load->second->attempt != 0) row["attempt"] = load->second->attempt;
   record(std::move(row));
   if (load != loads_.end()) {
     LoadTask& task = *load->second;
     task.gone = true;
     const std::string why = what + " ended by itself: " + text_at(event, "status");
-    if (!task.done && !expected && !lost_rank(task, why)) fail({Code::kPeerLost, why}, task.load->name, node);
+    if (!task.done && !expected && !lost_rank(task, why))
+      fail({Code::kPeerLost, why}, task.load->name, node);
     return begin_attempt_when_all_are_gone(task.span);
   }
   services_.erase(what);
-  if (expected || stage_ != Stage::kServices) return;   // later, the users' requests say what it means
+  if (expected || stage_ != Stage::kServices)
+    return;  // later, the users' requests say what it means
   const Code code = says_port_taken(event) ? Code::kRefused : Code::kSystem;
-  fail({code, what + " did not start (" + text_at(event, "status") + "): " + text_at(event, "log")}, what, node);
+  fail({code, what + " did not start (" + text_at(event, "status") + "): " + text_at(event, "log")},
+       what, node);
 }
 
 void Run::node_lost(const std::string& node, const Error& error) {
   if (stage_ == Stage::kDone) return;
-  record({{"row", "lost"}, {"node", node}, {"at", world_.now(Clock::kMonotonic).count()}, {"why", error.message}});
+  record({{"row", "lost"},
+          {"node", node},
+          {"at", world_.now(Clock::kMonotonic).count()},
+          {"why", error.message}});
   for (const auto& [name, task] : loads_)
     if (task->node == node) task->gone = task->done = true;
   std::erase_if(services_, [&](const auto& entry) { return entry.second == node; });

@@ -1,4 +1,5 @@
-// When a load with on_loss "resume" loses a rank: all ranks of that stretch end, and begin again as its next attempt.
+// When a load with on_loss "resume" loses a rank: all ranks of that stretch end, and begin again as
+// its next attempt.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -8,14 +9,17 @@
 namespace mixproof {
 namespace {
 
-constexpr int kMostAttempts = 5;   // after the first; a load that dies that often does not survive
-constexpr Time kAttemptDeadline = std::chrono::seconds(30);   // from the loss until all ranks are prepared again
+constexpr int kMostAttempts = 5;  // after the first; a load that dies that often does not survive
+constexpr Time kAttemptDeadline =
+    std::chrono::seconds(30);  // from the loss until all ranks are prepared again
 constexpr Time kStopGrace = std::chrono::milliseconds(2000);
 constexpr Time kAnswer = std::chrono::seconds(5);
 
 }  // namespace
 
-bool Run::is_loss(const Error& error) { return error.code == Code::kPeerLost || error.code == Code::kTimeout; }
+bool Run::is_loss(const Error& error) {
+  return error.code == Code::kPeerLost || error.code == Code::kTimeout;
+}
 
 std::vector<Run::LoadTask*> Run::ranks_of(std::size_t span) const {
   std::vector<LoadTask*> out;
@@ -24,26 +28,38 @@ std::vector<Run::LoadTask*> Run::ranks_of(std::size_t span) const {
   return out;
 }
 
-// Whether that loss is one to go on after; if not, it is the caller's error. The first sign of a loss counts, be it the
-// end of the rank or the failure of another one; what follows from the same loss is covered by it.
+// Whether that loss is one to go on after; if not, it is the caller's error. The first sign of a
+// loss counts, be it the end of the rank or the failure of another one; what follows from the same
+// loss is covered by it.
 bool Run::lost_rank(LoadTask& task, const std::string& why) {
   if (task.load->on_loss != "resume" || stage_ != Stage::kTimeline || stopping_) return false;
   Attempt& attempt = attempts_[task.span];
   if (attempt.state == Attempt::kStopping) return true;
   const Time now = world_.now(Clock::kMonotonic);
-  if (attempt.number >= kMostAttempts || now >= begin_ + run_seconds(schedule_.loads[task.span].end_s)) return false;
+  if (attempt.number >= kMostAttempts ||
+      now >= begin_ + run_seconds(schedule_.loads[task.span].end_s))
+    return false;
   ++attempt.number;
   attempt.state = Attempt::kStopping;
-  record({{"row", "attempt"}, {"what", task.load->name}, {"stretch", task.stretch}, {"attempt", attempt.number},
-          {"at", now.count()}, {"noticed", task.name}, {"why", why}});
-  note(task.load->name + " lost a rank: attempt " + std::to_string(attempt.number) + " begins (" + why + ")");
+  record({{"row", "attempt"},
+          {"what", task.load->name},
+          {"stretch", task.stretch},
+          {"attempt", attempt.number},
+          {"at", now.count()},
+          {"noticed", task.name},
+          {"why", why}});
+  note(task.load->name + " lost a rank: attempt " + std::to_string(attempt.number) + " begins (" +
+       why + ")");
   world_.cancel(attempt.deadline);
-  attempt.deadline = world_.after(kAttemptDeadline, [this, span = task.span, number = attempt.number] {
-    if (attempts_[span].number == number && attempts_[span].state != Attempt::kRunning) attempt_late(span);
-  });
+  attempt.deadline =
+      world_.after(kAttemptDeadline, [this, span = task.span, number = attempt.number] {
+        if (attempts_[span].number == number && attempts_[span].state != Attempt::kRunning)
+          attempt_late(span);
+      });
   for (LoadTask* rank : ranks_of(task.span))
     if (!rank->gone)
-      ask(rank->node, {{"do", "stop"}, {"what", rank->name}, {"grace_ms", kStopGrace.count() / 1'000'000}},
+      ask(rank->node,
+          {{"do", "stop"}, {"what", rank->name}, {"grace_ms", kStopGrace.count() / 1'000'000}},
           kStopGrace + kAnswer, [](const Result<Json>&) {});
   return true;
 }
@@ -55,7 +71,8 @@ void Run::attempt_late(std::size_t span) {
     if (!rank->ready || attempts_[span].state == Attempt::kStopping)
       late.push_back(rank->name + (rank->gone ? "" : " on " + rank->node));
   const LoadPlan& load = *ranks_of(span).front()->load;
-  fail({Code::kTimeout, load.name + " could not begin again in time: " + join(late, ", ")}, load.name, "");
+  fail({Code::kTimeout, load.name + " could not begin again in time: " + join(late, ", ")},
+       load.name, "");
 }
 
 // When the last rank of the attempt before has gone: no two attempts ever run at once.
@@ -64,7 +81,8 @@ void Run::begin_attempt_when_all_are_gone(std::size_t span) {
   if (found == attempts_.end() || found->second.state != Attempt::kStopping) return;
   if (stage_ != Stage::kTimeline || stopping_) return;
   const std::vector<LoadTask*> ranks = ranks_of(span);
-  if (std::any_of(ranks.begin(), ranks.end(), [](const LoadTask* rank) { return !rank->gone; })) return;
+  if (std::any_of(ranks.begin(), ranks.end(), [](const LoadTask* rank) { return !rank->gone; }))
+    return;
   found->second.state = Attempt::kPreparing;
   for (LoadTask* rank : ranks) {
     rank->attempt = found->second.number;
@@ -78,9 +96,11 @@ void Run::attempt_ready(std::size_t span) {
   if (found == attempts_.end() || found->second.state != Attempt::kPreparing) return;
   if (stage_ != Stage::kTimeline || stopping_) return;
   const std::vector<LoadTask*> ranks = ranks_of(span);
-  if (std::any_of(ranks.begin(), ranks.end(), [](const LoadTask* rank) { return !rank->ready; })) return;
+  if (std::any_of(ranks.begin(), ranks.end(), [](const LoadTask* rank) { return !rank->ready; }))
+    return;
   world_.cancel(found->second.deadline);
-  if (world_.now(Clock::kMonotonic) >= begin_ + run_seconds(schedule_.loads[span].end_s)) return give_up_attempt(span);
+  if (world_.now(Clock::kMonotonic) >= begin_ + run_seconds(schedule_.loads[span].end_s))
+    return give_up_attempt(span);
   found->second.state = Attempt::kRunning;
   for (LoadTask* rank : ranks) tell_go(*rank);
 }
@@ -94,7 +114,8 @@ void Run::give_up_attempt(std::size_t span) {
   for (LoadTask* rank : ranks_of(span)) {
     rank->done = true;
     if (!rank->gone)
-      ask(rank->node, {{"do", "stop"}, {"what", rank->name}, {"grace_ms", kStopGrace.count() / 1'000'000}},
+      ask(rank->node,
+          {{"do", "stop"}, {"what", rank->name}, {"grace_ms", kStopGrace.count() / 1'000'000}},
           kStopGrace + kAnswer, [](const Result<Json>&) {});
   }
   note(ranks_of(span).front()->load->name + " did not begin again before its phases were over");

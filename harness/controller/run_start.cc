@@ -14,7 +14,10 @@ constexpr Time kAnswer = std::chrono::seconds(5);
 constexpr Time kPrepareDeadline = std::chrono::seconds(60);
 
 std::string signal_name(int signal) {
-  return signal == SIGINT ? "SIGINT" : signal == SIGTERM ? "SIGTERM" : signal == SIGHUP ? "SIGHUP" : std::to_string(signal);
+  return signal == SIGINT    ? "SIGINT"
+         : signal == SIGTERM ? "SIGTERM"
+         : signal == SIGHUP  ? "SIGHUP"
+                             : std::to_string(signal);
 }
 
 }  // namespace
@@ -23,8 +26,11 @@ void Run::start() {
   world_.listen({.on_line = {}, .on_end = {}, .on_signal = [this](int signal) {
                    stop("signal " + signal_name(signal));
                  }});
-  record({{"row", "begin"}, {"at", world_.now(Clock::kMonotonic).count()}, {"utc_ns", world_.now(Clock::kUtc).count()},
-          {"run", setup_.id}, {"seed", setup_.plan.seed}});
+  record({{"row", "begin"},
+          {"at", world_.now(Clock::kMonotonic).count()},
+          {"utc_ns", world_.now(Clock::kUtc).count()},
+          {"run", setup_.id},
+          {"seed", setup_.plan.seed}});
   connect();
 }
 
@@ -34,22 +40,27 @@ void Run::connect() {
   waiting_ = static_cast<int>(setup_.nodes.size());
   for (const NodeAddress& node : setup_.nodes) {
     const std::string name = node.name;
-    links_[name] = make_link(name, {.on_ready =
-                                        [this, name] {
-                                          record({{"row", "ready"}, {"what", "agent"}, {"node", name},
-                                                  {"info", {{"boot_id", text_at(links_[name]->handshake(), "boot_id")}}}});
-                                          if (stage_ == Stage::kConnect && --waiting_ == 0) start_services(0);
-                                        },
-                                    .on_event = [this, name](const Json& event) { on_event(name, event); },
-                                    .on_lost = [this, name](const Error& error) { node_lost(name, error); },
-                                    .on_clock =
-                                        [this, name] {
-                                          const ClockEstimate& clock = links_[name]->clock();
-                                          record({{"row", "clock"}, {"node", name},
-                                                  {"at", world_.now(Clock::kMonotonic).count()},
-                                                  {"offset_ns", clock.offset.count()},
-                                                  {"uncertainty_ns", clock.uncertainty.count()}});
-                                        }});
+    links_[name] = make_link(
+        name,
+        {.on_ready =
+             [this, name] {
+               record({{"row", "ready"},
+                       {"what", "agent"},
+                       {"node", name},
+                       {"info", {{"boot_id", text_at(links_[name]->handshake(), "boot_id")}}}});
+               if (stage_ == Stage::kConnect && --waiting_ == 0) start_services(0);
+             },
+         .on_event = [this, name](const Json& event) { on_event(name, event); },
+         .on_lost = [this, name](const Error& error) { node_lost(name, error); },
+         .on_clock =
+             [this, name] {
+               const ClockEstimate& clock = links_[name]->clock();
+               record({{"row", "clock"},
+                       {"node", name},
+                       {"at", world_.now(Clock::kMonotonic).count()},
+                       {"offset_ns", clock.offset.count()},
+                       {"uncertainty_ns", clock.uncertainty.count()}});
+             }});
   }
   for (const auto& [name, link] : links_) link->connect();
 }
@@ -59,7 +70,9 @@ std::unique_ptr<AgentLink> Run::make_link(const std::string& node, AgentLink::Ev
     if (address.name == node)
       return std::make_unique<AgentLink>(
           world_, address,
-          LinkOptions{.build = setup_.build, .run = setup_.id, .log = setup_.directory + "/logs/" + node + ".agent.log"},
+          LinkOptions{.build = setup_.build,
+                      .run = setup_.id,
+                      .log = setup_.directory + "/logs/" + node + ".agent.log"},
           std::move(events));
   return nullptr;
 }
@@ -68,18 +81,26 @@ void Run::start_services(std::size_t index) {
   stage_ = Stage::kServices;
   if (index == setup_.plan.services.size()) return prepare_loads();
   const ServicePlan& service = setup_.plan.services[index];
-  if (service.start.empty()) return start_services(index + 1);   // attached: the loads' warm-up finds out
-  note("starting " + service.name + " (" + service.start + ", " + std::to_string(service.instances.size()) + ")");
+  if (service.start.empty())
+    return start_services(index + 1);  // attached: the loads' warm-up finds out
+  note("starting " + service.name + " (" + service.start + ", " +
+       std::to_string(service.instances.size()) + ")");
   waiting_ = static_cast<int>(service.instances.size());
   for (const ServicePlan::Instance& instance : service.instances) {
     const ServiceCommand& command = setup_.services.at(instance.name);
     const auto cpus = setup_.cpus.find(instance.node);
     services_[instance.name] = instance.node;
     ask(instance.node,
-        {{"do", "start"}, {"what", instance.name}, {"kind", "service"}, {"argv", command.argv}, {"env", command.environment},
-         {"files", command.files}, {"cpus", cpus == setup_.cpus.end() ? "" : cpus->second},
+        {{"do", "start"},
+         {"what", instance.name},
+         {"kind", "service"},
+         {"argv", command.argv},
+         {"env", command.environment},
+         {"files", command.files},
+         {"cpus", cpus == setup_.cpus.end() ? "" : cpus->second},
          {"restart", service.restart == "always"}},
-        kAnswer, [this, index, name = instance.name, node = instance.node](const Result<Json>& reply) {
+        kAnswer,
+        [this, index, name = instance.name, node = instance.node](const Result<Json>& reply) {
           if (stage_ != Stage::kServices || stopping_) return;
           if (!reply.ok()) return fail(reply.error(), name, node);
           if (--waiting_ == 0) wait_until_ready(index);
@@ -92,18 +113,25 @@ void Run::wait_until_ready(std::size_t index) {
   waiting_ = static_cast<int>(service.instances.size());
   for (const ServicePlan::Instance& instance : service.instances) {
     const ServiceCommand& command = setup_.services.at(instance.name);
-    probes_.run(instance.node, "http_ready", {{"url", command.ready_url}, {"deadline_s", service.ready_s}}, {},
-              run_seconds(service.ready_s) + kAnswer,
-              [this, index, &instance, &command](const Result<std::vector<Json>>& rows) {
-                if (stage_ != Stage::kServices || stopping_) return;
-                if (!rows.ok()) return fail(Error(rows.error()).in(instance.name + " is not ready"), instance.name, instance.node);
-                record({{"row", "ready"}, {"what", instance.name}, {"node", instance.node}, {"info", command.labels}});
-                if (--waiting_ == 0) start_services(index + 1);
-              });
+    probes_.run(instance.node, "http_ready",
+                {{"url", command.ready_url}, {"deadline_s", service.ready_s}}, {},
+                run_seconds(service.ready_s) + kAnswer,
+                [this, index, &instance, &command](const Result<std::vector<Json>>& rows) {
+                  if (stage_ != Stage::kServices || stopping_) return;
+                  if (!rows.ok())
+                    return fail(Error(rows.error()).in(instance.name + " is not ready"),
+                                instance.name, instance.node);
+                  record({{"row", "ready"},
+                          {"what", instance.name},
+                          {"node", instance.node},
+                          {"info", command.labels}});
+                  if (--waiting_ == 0) start_services(index + 1);
+                });
   }
 }
 
-// Every stretch of every load is prepared before the first phase, so that no preparation disturbs a later one.
+// Every stretch of every load is prepared before the first phase, so that no preparation disturbs a
+// later one.
 void Run::prepare_loads() {
   stage_ = Stage::kLoads;
   std::map<std::string, int> stretches;
@@ -112,7 +140,8 @@ void Run::prepare_loads() {
     const int stretch = stretches[load->name]++;
     for (std::size_t rank = 0; rank < load->nodes.size(); ++rank) {
       auto task = std::make_unique<LoadTask>();
-      task->name = load->name + "[" + std::to_string(rank) + "]" + (stretch == 0 ? "" : "#" + std::to_string(stretch));
+      task->name = load->name + "[" + std::to_string(rank) + "]" +
+                   (stretch == 0 ? "" : "#" + std::to_string(stretch));
       task->load = load;
       task->span = i;
       task->stretch = stretch;
@@ -131,7 +160,8 @@ void Run::prepare_loads() {
     std::vector<std::string> missing;
     for (const auto& [name, task] : loads_)
       if (!task->ready) missing.push_back(name + " on " + task->node);
-    fail({Code::kTimeout, "not prepared in time: " + join(missing, ", ")}, missing.empty() ? "" : missing[0], "");
+    fail({Code::kTimeout, "not prepared in time: " + join(missing, ", ")},
+         missing.empty() ? "" : missing[0], "");
   });
 }
 
@@ -140,11 +170,18 @@ void Run::start_worker(LoadTask& task) {
   const auto cpus = setup_.cpus.find(task.node);
   const auto outside = setup_.outside_cgroups.find(task.load->probe);
   const bool grouped = outside == setup_.outside_cgroups.end() || !outside->second;
-  ask(task.node, {{"do", "start"}, {"what", task.name}, {"kind", "worker"}, {"spec", worker_spec(task)}, {"grouped", grouped},
-                  {"cpus", cpus == setup_.cpus.end() ? "" : cpus->second}},
+  ask(task.node,
+      {{"do", "start"},
+       {"what", task.name},
+       {"kind", "worker"},
+       {"spec", worker_spec(task)},
+       {"grouped", grouped},
+       {"cpus", cpus == setup_.cpus.end() ? "" : cpus->second}},
       kAnswer, [this, &task, attempt = task.attempt](const Result<Json>& reply) {
-        const bool waited_for = stage_ == Stage::kLoads || (stage_ == Stage::kTimeline && attempt > 0);
-        if (waited_for && !stopping_ && !reply.ok() && task.attempt == attempt) fail(reply.error(), task.name, task.node);
+        const bool waited_for =
+            stage_ == Stage::kLoads || (stage_ == Stage::kTimeline && attempt > 0);
+        if (waited_for && !stopping_ && !reply.ok() && task.attempt == attempt)
+          fail(reply.error(), task.name, task.node);
       });
 }
 
@@ -152,22 +189,33 @@ Json Run::worker_spec(const LoadTask& task) const {
   const LoadSpan& span = schedule_.loads[task.span];
   Json phases = Json::array();
   for (const PhaseTime& phase : span.phases)
-    phases.push_back({{"name", phase.name}, {"begin_ns", run_seconds(phase.begin_s - span.begin_s).count()},
+    phases.push_back({{"name", phase.name},
+                      {"begin_ns", run_seconds(phase.begin_s - span.begin_s).count()},
                       {"end_ns", run_seconds(phase.end_s - span.begin_s).count()}});
   const auto attempt = attempts_.find(task.span);
   const std::int64_t steps_before = attempt == attempts_.end() ? 0 : attempt->second.steps;
   Json params = task.load->params;
   if (!task.load->target.empty()) {
     const ServicePlan* service = setup_.plan.service(task.load->target);
-    params["url"] = service->start.empty() ? service->url : setup_.services.at(service->instances.at(0).name).url;
+    params["url"] = service->start.empty() ? service->url
+                                           : setup_.services.at(service->instances.at(0).name).url;
   }
   std::string address;
   for (const NodeAddress& node : setup_.nodes)
     if (node.name == task.node) address = node.address;
   // 63 bits: the number travels as a JSON integer.
-  const std::uint64_t seed = Random(setup_.plan.seed, task.load->name + "#" + std::to_string(task.stretch)).next() >> 1;
-  return {{"probe", task.load->probe}, {"params", params}, {"seed", seed}, {"name", task.load->name}, {"node", task.node},
-          {"address", address}, {"rank", task.rank}, {"ranks", task.ranks}, {"phases", phases}, {"attempt", task.attempt},
+  const std::uint64_t seed =
+      Random(setup_.plan.seed, task.load->name + "#" + std::to_string(task.stretch)).next() >> 1;
+  return {{"probe", task.load->probe},
+          {"params", params},
+          {"seed", seed},
+          {"name", task.load->name},
+          {"node", task.node},
+          {"address", address},
+          {"rank", task.rank},
+          {"ranks", task.ranks},
+          {"phases", phases},
+          {"attempt", task.attempt},
           {"steps_before", steps_before}};
 }
 

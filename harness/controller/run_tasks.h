@@ -12,11 +12,11 @@ namespace mixproof {
 inline Time run_seconds(double seconds) { return Time(static_cast<std::int64_t>(seconds * 1e9)); }
 
 struct Run::LoadTask {
-  std::string name;              // "users[0]"; "users[0]#1" in its second stretch
+  std::string name;  // "users[0]"; "users[0]#1" in its second stretch
   const LoadPlan* load = nullptr;
-  std::size_t span = 0;          // index into the schedule's loads
-  int stretch = 0;               // 1 in "#1"
-  int attempt = 0;               // how often its ranks have begun anew
+  std::size_t span = 0;  // index into the schedule's loads
+  int stretch = 0;       // 1 in "#1"
+  int attempt = 0;       // how often its ranks have begun anew
   int rank = 0, ranks = 1;
   std::string node;
   bool started = false, ready = false, running = false, done = false, gone = false;

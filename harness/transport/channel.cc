@@ -22,7 +22,8 @@ Channel::~Channel() {
 void Channel::line(std::string_view text) {
   if (broken_) return;
   const bool looks_like_ours = !text.empty() && text.front() == '{';
-  Result<Json> message = looks_like_ours ? parse_json(text, peer_) : Result<Json>(Error{Code::kInvalid, "banner"});
+  Result<Json> message =
+      looks_like_ours ? parse_json(text, peer_) : Result<Json>(Error{Code::kInvalid, "banner"});
   if (!greeted_) {
     if (message.ok() && message->contains("mixproof")) {
       greeted_ = true;
@@ -33,11 +34,12 @@ void Channel::line(std::string_view text) {
     banner_.emplace_back(text.substr(0, 300));
     return;
   }
-  // Past the handshake every line is ours; anything else means that two programs share the line, or that it was cut.
+  // Past the handshake every line is ours; anything else means that two programs share the line, or
+  // that it was cut.
   if (!message.ok()) return break_off("damaged line: " + std::string(text.substr(0, 120)));
   if (const Json* re = member(*message, "re"); re != nullptr && re->is_number_integer()) {
     const auto it = open_.find(re->get<std::int64_t>());
-    if (it == open_.end()) return;   // the answer to a request that had timed out
+    if (it == open_.end()) return;  // the answer to a request that had timed out
     const Open open = std::move(it->second);
     open_.erase(it);
     world_.cancel(open.timer);
@@ -61,8 +63,8 @@ void Channel::ask(Json request, Time deadline, Reply then) {
     late(Error{Code::kTimeout, peer_ + " did not answer '" + what + "' in time"});
   });
   open_.emplace(id, Open{timer, std::move(then)});
-  const Status sent =
-      child_ == nullptr ? Status(Error{Code::kPeerLost, peer_ + " is gone"}) : child_->send(line_of(request));
+  const Status sent = child_ == nullptr ? Status(Error{Code::kPeerLost, peer_ + " is gone"})
+                                        : child_->send(line_of(request));
   if (sent.ok()) return;
   // Never from within the call: the caller is not ready for its own callback.
   world_.after(Time(0), [this, id, error = sent.error()] {
@@ -92,7 +94,8 @@ void Channel::break_off(const std::string& why) {
 std::string Channel::banner() const {
   const std::size_t begin = banner_.size() > kBannerShown ? banner_.size() - kBannerShown : 0;
   std::string out;
-  for (std::size_t i = begin; i < banner_.size(); ++i) out += (out.empty() ? "" : " | ") + banner_[i];
+  for (std::size_t i = begin; i < banner_.size(); ++i)
+    out += (out.empty() ? "" : " | ") + banner_[i];
   return out;
 }
 

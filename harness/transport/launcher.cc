@@ -4,7 +4,8 @@ namespace mixproof {
 namespace {
 
 std::string substituted(std::string word, const std::string& key, const std::string& value) {
-  for (std::size_t at = word.find(key); at != std::string::npos; at = word.find(key, at + value.size()))
+  for (std::size_t at = word.find(key); at != std::string::npos;
+       at = word.find(key, at + value.size()))
     word.replace(at, key.size(), value);
   return word;
 }

@@ -25,9 +25,9 @@ Result<DataFile> DataFile::open(const std::string& path, std::int64_t bytes, std
   UniqueFd fd = TRY(open_to_read(path));
   const std::int64_t size = TRY(size_of(fd, path));
   if (size != bytes)
-    return Error{Code::kCorrupt, path + format(": is %lld bytes long, should be %lld",
-                                               static_cast<long long>(size),
-                                               static_cast<long long>(bytes))};
+    return Error{Code::kCorrupt,
+                 path + format(": is %lld bytes long, should be %lld", static_cast<long long>(size),
+                               static_cast<long long>(bytes))};
   ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_RANDOM);
   return DataFile(std::move(fd), path, key);
 }

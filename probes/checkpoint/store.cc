@@ -42,10 +42,8 @@ std::string marker_text(std::span<const ShardFacts> shards) {
                     {"bytes", shard.payload_bytes},
                     {"crc32", shard.checksum}});
   const CheckpointKey key = shards.front().key;
-  const std::string body = line_of({{"magic", kMarkerMagic},
-                                    {"attempt", key.attempt},
-                                    {"step", key.step},
-                                    {"shards", list}});
+  const std::string body = line_of(
+      {{"magic", kMarkerMagic}, {"attempt", key.attempt}, {"step", key.step}, {"shards", list}});
   return body + "\n" + sha256_hex(body) + "\n";
 }
 

@@ -92,7 +92,7 @@ ServiceCommand llama_command(const LlamaSettings& settings, const LlamaEngine& e
                              const ServiceRequest& request) {
   const std::int64_t ff = settings.width * settings.ff_multiple;
   ServiceCommand out;
-  out.argv = {engine.python,   engine.script,      "--address",
+  out.argv = {engine.python,   engine.script,     "--address",
               request.address, "--native-sha256", engine.native_sha256};
   const std::pair<const char*, std::int64_t> values[] = {{"port", request.port},
                                                          {"layers", settings.layers},

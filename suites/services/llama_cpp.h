@@ -19,7 +19,7 @@ struct LlamaSettings {
 struct LlamaEngine {
   std::string python, script;  // what runs it
   std::string version;         // of the wheel: "2026.10.11549"
-  std::string native_sha256;  // of the installed native library
+  std::string native_sha256;   // of the installed native library
   std::string weights_recipe;  // digest of the program that writes the weights
 };
 

@@ -23,13 +23,15 @@ TEST(Guard, JournalsBeforeItActsAndUndoesLastToFirst) {
   EXPECT_EQ(world.paused(), 0);
   ASSERT_TRUE(world.until_state("injected"));
   EXPECT_EQ(world.paused(), 2);
-  EXPECT_EQ(world.record_types(), (Words{"plan", "lease", "preimage", "begin", "done", "preimage", "begin", "done"}));
+  EXPECT_EQ(world.record_types(),
+            (Words{"plan", "lease", "preimage", "begin", "done", "preimage", "begin", "done"}));
   ASSERT_TRUE(guard.send(kRevert).ok());
   ASSERT_TRUE(world.until_state("clean"));
   EXPECT_EQ(world.paused(), 0);
   EXPECT_EQ(world.states(), (Words{"injecting", "injected", "reverting", "clean"}));
   const Words types = world.record_types();
-  EXPECT_EQ((Words(types.begin() + 8, types.end())), (Words{"undo_begin", "undo_done", "undo_begin", "undo_done", "clean"}));
+  EXPECT_EQ((Words(types.begin() + 8, types.end())),
+            (Words{"undo_begin", "undo_done", "undo_begin", "undo_done", "clean"}));
   const auto records = decode_journal(world.node.files[world.journal_file()], "j");
   EXPECT_EQ(integer_at(records->records[8], "step"), 1);
   EXPECT_EQ(integer_at(records->records[10], "step"), 0);
@@ -66,7 +68,8 @@ TEST(Guard, ARenewalAfterTheEndIsIgnored) {
   Child& guard = world.start_guard(world.order("p/0", 3000));
   ASSERT_TRUE(world.until_state("injected"));
   // On its way while the lease ends.
-  world.simulation.at(world.simulation.now() + milliseconds(3000), [&] { static_cast<void>(guard.send(renewal(9000))); });
+  world.simulation.at(world.simulation.now() + milliseconds(3000),
+                      [&] { static_cast<void>(guard.send(renewal(9000))); });
   world.pass(seconds(4));
   EXPECT_EQ(world.paused(), 0);
   const Words types = world.record_types();
@@ -127,7 +130,8 @@ TEST(Guard, ADamagedLineChangesNothingWhileTheFaultIsOn) {
   SimulatedNode world;
   Child& guard = world.start_guard(world.order());
   ASSERT_TRUE(world.until_state("injected"));
-  for (const char* line : {"", "{", "nonsense", "[]", R"({"do":"dance"})"}) ASSERT_TRUE(guard.send(line).ok());
+  for (const char* line : {"", "{", "nonsense", "[]", R"({"do":"dance"})"})
+    ASSERT_TRUE(guard.send(line).ok());
   ASSERT_TRUE(guard.send(line_of(world.order("other/0"))).ok());
   world.pass(seconds(1));
   EXPECT_EQ(world.paused(), 2);
@@ -135,7 +139,8 @@ TEST(Guard, ADamagedLineChangesNothingWhileTheFaultIsOn) {
 }
 
 TEST(Guard, RefusesAnOrderThatItCannotUnderstand) {
-  for (const char* broken : {"fault", "state_dir", "plan", "lease_ms", "no steps", "a foreign step"}) {
+  for (const char* broken :
+       {"fault", "state_dir", "plan", "lease_ms", "no steps", "a foreign step"}) {
     SimulatedNode world;
     Json order = world.order();
     const std::string what = broken;
@@ -182,7 +187,8 @@ TEST(Guard, ADiskThatFillsUpInMidInjectionEndsItClean) {
     world.pass(seconds(1));
     EXPECT_EQ(world.paused(), 0) << "full after " << writes << " records";
     EXPECT_FALSE(world.guard_lives()) << writes;
-    EXPECT_EQ(world.last_state(), writes == 1 ? "refused" : "clean") << "without a lease it does not begin";
+    EXPECT_EQ(world.last_state(), writes == 1 ? "refused" : "clean")
+        << "without a lease it does not begin";
     const Words states = world.states();
     EXPECT_EQ(std::count(states.begin(), states.end(), "injected"), 0) << writes;
   }
@@ -200,7 +206,8 @@ TEST(Guard, AFailingUndoOfOneStepDoesNotStopTheOthers) {
     ASSERT_TRUE(world.until_state("dirty"));
     EXPECT_EQ(world.paused(), 1);
     EXPECT_TRUE(world.simulation.stopped(stuck));
-    EXPECT_NE(text_at(world.said.back(), "detail").find("Operation not permitted"), std::string::npos);
+    EXPECT_NE(text_at(world.said.back(), "detail").find("Operation not permitted"),
+              std::string::npos);
     EXPECT_EQ(world.journal().state, "dirty");
   }
 }
@@ -212,7 +219,8 @@ TEST(Guard, AnUndoThatSaysOkAndDoesNothingIsDirty) {
   world.node.undo_lies = true;
   ASSERT_TRUE(guard.send(kRevert).ok());
   ASSERT_TRUE(world.until_state("dirty"));
-  EXPECT_EQ(world.journal().reason, "the process is still in a tracing stop; the process is still in a tracing stop");
+  EXPECT_EQ(world.journal().reason,
+            "the process is still in a tracing stop; the process is still in a tracing stop");
 }
 
 TEST(Guard, ATargetThatHasDiedIsClean) {
@@ -247,7 +255,8 @@ TEST(Guard, OneFaultHasOneGuardAndOneNodeOneFault) {
   world.said.clear();
   world.start_guard(world.order("q/0"));
   ASSERT_TRUE(world.until_state("refused", seconds(1)));
-  EXPECT_NE(text_at(world.said.back(), "detail").find("another fault is on this node"), std::string::npos);
+  EXPECT_NE(text_at(world.said.back(), "detail").find("another fault is on this node"),
+            std::string::npos);
   EXPECT_EQ(world.paused(), 2);
 }
 

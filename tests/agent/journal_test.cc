@@ -11,7 +11,12 @@ namespace {
 
 std::vector<Json> whole_life() {
   const Json plan = {{"steps", {{{"a", 1}}, {{"b", 2}}}}};
-  return {{{"type", "plan"}, {"run", "r"}, {"fault", "p/0"}, {"node", "n0"}, {"plan", plan}, {"boot_id", "boot"},
+  return {{{"type", "plan"},
+           {"run", "r"},
+           {"fault", "p/0"},
+           {"node", "n0"},
+           {"plan", plan},
+           {"boot_id", "boot"},
            {"guard", {{"pid", 77}, {"start_ticks", 770}}}},
           {{"type", "lease"}, {"end_ns", 5000}, {"boot_id", "boot"}},
           {{"type", "preimage"}, {"step", 0}, {"value", "first"}},
@@ -57,7 +62,8 @@ TEST(Journal, ATornTailAtAnyByteIsNeitherAnErrorNorARecord) {
   for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
     const auto read = decode_journal(bytes.substr(0, cut), "j");
     ASSERT_TRUE(read.ok()) << "cut at " << cut;
-    const auto whole = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), cut) - ends.begin());
+    const auto whole =
+        static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), cut) - ends.begin());
     ASSERT_EQ(read->records.size(), whole) << "cut at " << cut;
     EXPECT_TRUE(std::equal(read->records.begin(), read->records.end(), life.begin()));
     const std::size_t sound = whole == 0 ? 0 : ends[whole - 1];
@@ -88,7 +94,8 @@ TEST(Journal, ADamagedByteBeforeTheLastRecordIsCorruptWhereverItIs) {
       if (at < last) {
         ASSERT_FALSE(read.ok()) << "byte " << at;
         EXPECT_EQ(read.error().code, Code::kCorrupt);
-        EXPECT_NE(read.error().message.find("j: damaged record at byte "), std::string::npos) << read.error().message;
+        EXPECT_NE(read.error().message.find("j: damaged record at byte "), std::string::npos)
+            << read.error().message;
       } else {
         ASSERT_TRUE(read.ok()) << "byte " << at << " of the last record";
         EXPECT_EQ(read->records.size(), life.size() - 1) << "a damaged record is not taken for one";
@@ -98,8 +105,9 @@ TEST(Journal, ADamagedByteBeforeTheLastRecordIsCorruptWhereverItIs) {
 
 TEST(Journal, StateOfEveryPrefix) {
   const std::vector<Json> life = whole_life();
-  const char* expected[] = {"planned",  "planned",  "planned",  "planned",   "injecting", "injected",  "injected", "injecting",
-                            "injected", "injected", "reverting", "reverting", "reverting", "reverting", "clean"};
+  const char* expected[] = {"planned",   "planned",   "planned",   "planned",   "injecting",
+                            "injected",  "injected",  "injecting", "injected",  "injected",
+                            "reverting", "reverting", "reverting", "reverting", "clean"};
   for (std::size_t n = 0; n <= life.size(); ++n) {
     JournalRecords records;
     records.records.assign(life.begin(), life.begin() + static_cast<std::ptrdiff_t>(n));

@@ -14,12 +14,13 @@ using std::chrono::seconds;
 
 const std::string kRevert = R"({"do":"revert"})";
 
-// A pause from order to revert, its guard killed in its n-th write to the journal, of which so much reaches the disk.
-// False when the guard never came to that write.
+// A pause from order to revert, its guard killed in its n-th write to the journal, of which so much
+// reaches the disk. False when the guard never came to that write.
 bool killed_in_write(SimulatedNode& world, int n, double share) {
   int left = n;
   bool killed = false;
-  world.node.kill_in_write = [&](const std::string& path, std::string_view bytes) -> std::optional<std::size_t> {
+  world.node.kill_in_write = [&](const std::string& path,
+                                 std::string_view bytes) -> std::optional<std::size_t> {
     if (path != world.journal_file() || --left > 0) return std::nullopt;
     killed = true;
     return static_cast<std::size_t>(share * static_cast<double>(bytes.size()));
@@ -32,8 +33,8 @@ bool killed_in_write(SimulatedNode& world, int n, double share) {
   return killed;
 }
 
-// Each boundary of the journal, the last record lost, torn or whole; for holds that the kernel ends and for those that
-// stay until someone undoes them.
+// Each boundary of the journal, the last record lost, torn or whole; for holds that the kernel ends
+// and for those that stay until someone undoes them.
 TEST(Recover, EndsCleanWhereverTheGuardWasKilled) {
   for (const bool stays : {false, true})
     for (const double share : {0.0, 0.3, 0.9, 1.0}) {
@@ -45,12 +46,14 @@ TEST(Recover, EndsCleanWhereverTheGuardWasKilled) {
         ++boundaries;
         EXPECT_FALSE(world.guard_lives());
         left_on += world.paused() > 0 ? 1 : 0;
-        for (int time = 0; time < 2; ++time) {   // twice is once
+        for (int time = 0; time < 2; ++time) {  // twice is once
           for (const FaultOnNode& fault : world.recover())
-            EXPECT_TRUE(fault.resolved()) << "write " << n << ", " << fault.journal.state << fault.unreadable;
+            EXPECT_TRUE(fault.resolved())
+                << "write " << n << ", " << fault.journal.state << fault.unreadable;
           EXPECT_EQ(world.paused(), 0) << "write " << n << ", share " << share;
         }
-        for (const FaultOnNode& fault : world.survey()) EXPECT_TRUE(fault.resolved()) << "write " << n;
+        for (const FaultOnNode& fault : world.survey())
+          EXPECT_TRUE(fault.resolved()) << "write " << n;
         // The node takes the next one.
         world.said.clear();
         world.start_guard(world.order("next/0"));
@@ -100,21 +103,31 @@ TEST(Recover, TheLockCountsAndNotTheProcessTable) {
 TEST(Recover, APlannedFaultInTheHandsOfALivingGuardIsNotResolved) {
   SimulatedNode world;
   Journal journal(*world.boss, world.journal_file());
-  ASSERT_TRUE(journal.write("plan", {{"run", "r"}, {"fault", "p/0"}, {"plan", fault_plan_to_json(world.pause_both())},
-                                     {"guard", process_to_json(world.boss->self())}}).ok());
+  ASSERT_TRUE(journal
+                  .write("plan", {{"run", "r"},
+                                  {"fault", "p/0"},
+                                  {"plan", fault_plan_to_json(world.pause_both())},
+                                  {"guard", process_to_json(world.boss->self())}})
+                  .ok());
   EXPECT_FALSE(world.survey().at(0).resolved());
   EXPECT_TRUE(world.survey().at(0).guarded);
 }
 
 TEST(Recover, AProcessOfALaterBootIsNotTakenForTheGuard) {
   SimulatedNode world;
-  Json plan = {{"type", "plan"}, {"run", "r"}, {"fault", "p/0"}, {"plan", fault_plan_to_json(world.pause_both())},
-               {"guard", process_to_json(world.boss->self())}, {"boot_id", "boot-before"}};
-  world.node.files[world.journal_file()] = encode_record(plan) + encode_record({{"type", "begin"}, {"step", 0}});
+  Json plan = {{"type", "plan"},
+               {"run", "r"},
+               {"fault", "p/0"},
+               {"plan", fault_plan_to_json(world.pause_both())},
+               {"guard", process_to_json(world.boss->self())},
+               {"boot_id", "boot-before"}};
+  world.node.files[world.journal_file()] =
+      encode_record(plan) + encode_record({{"type", "begin"}, {"step", 0}});
   EXPECT_FALSE(world.survey().at(0).guarded);
   EXPECT_EQ(world.recover().at(0).journal.state, "clean");
   plan["boot_id"] = "boot-n0";
-  world.node.files[world.journal_file()] = encode_record(plan) + encode_record({{"type", "begin"}, {"step", 0}});
+  world.node.files[world.journal_file()] =
+      encode_record(plan) + encode_record({{"type", "begin"}, {"step", 0}});
   EXPECT_TRUE(world.survey().at(0).guarded) << "of this boot it is";
 }
 
@@ -126,7 +139,8 @@ TEST(Recover, WhatCannotBeUndoneStaysDirtyUntilItCan) {
   std::vector<FaultOnNode> faults = world.recover();
   EXPECT_EQ(faults.at(0).journal.state, "dirty");
   EXPECT_FALSE(faults.at(0).resolved());
-  EXPECT_FALSE(world.simulation.stopped(world.one->pid())) << "one failing undo does not stop the others";
+  EXPECT_FALSE(world.simulation.stopped(world.one->pid()))
+      << "one failing undo does not stop the others";
   EXPECT_EQ(world.recover().at(0).journal.state, "dirty");
   world.node.undo_fails_for.clear();
   EXPECT_EQ(world.recover().at(0).journal.state, "clean");
@@ -167,8 +181,12 @@ TEST(Recover, ADamagedJournalKeepsNoOtherFaultInPlace) {
 TEST(Recover, AJournalWithoutAPlanThatCanBeReadIsDirty) {
   SimulatedNode world;
   world.node.files[world.journal_file()] =
-      encode_record({{"type", "plan"}, {"run", "r"}, {"fault", "p/0"}, {"plan", {{"steps", {{{"operation", {{"type", "burn"}}}}}},
-                                                                                {"controls", Json::array()}}}}) +
+      encode_record(
+          {{"type", "plan"},
+           {"run", "r"},
+           {"fault", "p/0"},
+           {"plan",
+            {{"steps", {{{"operation", {{"type", "burn"}}}}}}, {"controls", Json::array()}}}}) +
       encode_record({{"type", "begin"}, {"step", 0}});
   const std::vector<FaultOnNode> faults = world.recover();
   EXPECT_FALSE(faults.at(0).resolved());
@@ -200,9 +218,14 @@ TEST(Recover, AGuardFarPastItsLeaseIsKilledAndNotBefore) {
   hung.listen({.on_line = {}, .on_end = {}, .on_signal = [&signals](int) { ++signals; }});
   ASSERT_TRUE(hung.files().try_lock(journal_lock(world.journal_file())).value());
   Journal journal(hung, world.journal_file());
-  ASSERT_TRUE(journal.write("plan", {{"run", "r"}, {"fault", "p/0"}, {"plan", fault_plan_to_json(world.pause_both())},
-                                     {"guard", process_to_json(hung.self())}}).ok());
-  ASSERT_TRUE(journal.write("lease", {{"end_ns", (hung.now(Clock::kBoottime) + seconds(3)).count()}}).ok());
+  ASSERT_TRUE(journal
+                  .write("plan", {{"run", "r"},
+                                  {"fault", "p/0"},
+                                  {"plan", fault_plan_to_json(world.pause_both())},
+                                  {"guard", process_to_json(hung.self())}})
+                  .ok());
+  ASSERT_TRUE(
+      journal.write("lease", {{"end_ns", (hung.now(Clock::kBoottime) + seconds(3)).count()}}).ok());
   ASSERT_TRUE(journal.write("begin", {{"step", 0}}).ok());
   const HostOperation hold = HoldStopped{world.one->self()};
   const Operators operators = sim_operators(hung);
@@ -222,11 +245,14 @@ TEST(Recover, AGuardFarPastItsLeaseIsKilledAndNotBefore) {
 class AgentOnNode {
  public:
   explicit AgentOnNode(SimulatedNode& world) : world_(world) {
-    child_ = world.boss->spawn({.argv = {"mixproof", "agent"}}, {.on_line = [this](std::string_view line) {
-                                                                   lines.push_back(*parse_json(line, "agent"));
-                                                                 },
-                                                                 .on_exit = {}})
-                 .value();
+    child_ =
+        world.boss
+            ->spawn(
+                {.argv = {"mixproof", "agent"}},
+                {.on_line =
+                     [this](std::string_view line) { lines.push_back(*parse_json(line, "agent")); },
+                 .on_exit = {}})
+            .value();
     ask({{"do", "hello"}, {"run", "r2"}, {"node", "n0"}, {"cgroup", "mixproof/n0"}});
   }
   Json ask(Json request) {
@@ -237,12 +263,18 @@ class AgentOnNode {
         if (integer_at(line, "re") == id_) return &line;
       return static_cast<const Json*>(nullptr);
     };
-    EXPECT_TRUE(world_.simulation.run_until([&] { return answer() != nullptr; }, world_.simulation.now() + seconds(5)));
+    EXPECT_TRUE(world_.simulation.run_until([&] { return answer() != nullptr; },
+                                            world_.simulation.now() + seconds(5)));
     return answer() == nullptr ? Json() : *answer();
   }
   Json inject(const std::string& id) {
-    return ask({{"do", "inject"}, {"fault_id", id}, {"fault", "process_pause"}, {"params", Json::object()},
-                {"target", "one"}, {"pids", {world_.one->pid()}}, {"lease_ms", 15000}});
+    return ask({{"do", "inject"},
+                {"fault_id", id},
+                {"fault", "process_pause"},
+                {"params", Json::object()},
+                {"target", "one"},
+                {"pids", {world_.one->pid()}},
+                {"lease_ms", 15000}});
   }
   std::vector<Json> lines;
 
@@ -284,7 +316,9 @@ TEST(Recover, AnAgentUndoesAtItsStartWhatADeadGuardLeft) {
 TEST(Recover, AGuardThatDiesBeforeItsJournalIsARefusalAndNotDirt) {
   SimulatedNode world;
   AgentOnNode agent(world);
-  world.node.kill_in_write = [](const std::string&, std::string_view) { return std::optional<std::size_t>(0); };
+  world.node.kill_in_write = [](const std::string&, std::string_view) {
+    return std::optional<std::size_t>(0);
+  };
   EXPECT_NE(member(agent.inject("s/0"), "ok"), nullptr);
   world.pass(seconds(1));
   EXPECT_EQ(text_at(agent.lines.back(), "state"), "refused") << agent.lines.back().dump();

@@ -8,8 +8,9 @@ namespace {
 TEST(CgroupName, AcceptsOnlyNamesBelowOurs) {
   EXPECT_TRUE(check_cgroup_name("mixproof/lab-x").ok());
   EXPECT_TRUE(check_cgroup_name("mixproof/lab-x/serve-0/llm.0").ok());
-  for (const char* bad : {"", "mixproof", "mixproof/", "/mixproof/x", "mixproof//x", "mixproof/../x", "mixproof/x/..",
-                          "mixproof/.", "mixproof-x/y", "other/mixproof/x", "mixproof/a b", "mixproof/a\nb"}) {
+  for (const char* bad :
+       {"", "mixproof", "mixproof/", "/mixproof/x", "mixproof//x", "mixproof/../x", "mixproof/x/..",
+        "mixproof/.", "mixproof-x/y", "other/mixproof/x", "mixproof/a b", "mixproof/a\nb"}) {
     const Status status = check_cgroup_name(bad);
     ASSERT_FALSE(status.ok()) << bad;
     EXPECT_EQ(status.error().code, Code::kInvalid) << bad;

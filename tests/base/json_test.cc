@@ -9,7 +9,8 @@ namespace mixproof {
 namespace {
 
 TEST(Json, RefusesWhatIsNotStrict) {
-  for (const char* bad : {"", "{", "{\"a\":1,\"a\":2}", "[NaN]", "{} x", "[1e999]", "[01]", "{\"a\":1,}", "nul"})
+  for (const char* bad :
+       {"", "{", "{\"a\":1,\"a\":2}", "[NaN]", "{} x", "[1e999]", "[01]", "{\"a\":1,}", "nul"})
     EXPECT_FALSE(parse_json(bad, "test").ok()) << bad;
   EXPECT_FALSE(parse_json(std::string(100, '[') + std::string(100, ']'), "deep").ok());
 }

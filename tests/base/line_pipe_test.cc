@@ -11,15 +11,18 @@ namespace mixproof {
 namespace {
 
 // Out of line, because GCC 12 takes the inlined constructor for a write out of bounds.
-[[gnu::noinline]] std::string many(std::size_t count, char letter) { return std::string(count, letter); }
+[[gnu::noinline]] std::string many(std::size_t count, char letter) {
+  return std::string(count, letter);
+}
 
 struct Lines {
   explicit Lines(const std::string& input) {
     int fds[2];
     EXPECT_EQ(::pipe2(fds, O_CLOEXEC), 0);
     reactor = Reactor::create().value();
-    reader = std::make_unique<LineReader>(*reactor, UniqueFd(fds[0]), [this](std::string_view line) { got.emplace_back(line); },
-                                          [this] { ++ends; });
+    reader = std::make_unique<LineReader>(
+        *reactor, UniqueFd(fds[0]), [this](std::string_view line) { got.emplace_back(line); },
+        [this] { ++ends; });
     EXPECT_TRUE(reader->start().ok());
     std::jthread writer([fd = fds[1], &input] {
       std::string_view rest = input;

@@ -24,8 +24,9 @@ struct Holder {
             texts("names", &names, "names"),
             one_of("arrivals", &kind, "process",
                    {{"poisson", {number("rate_per_s", &inner, "rate", {.min = 0})}}, {"none", {}}}),
-            map_of("each", "by name",
-                   [this](const std::string& key) { return Params{number("value", &each[key], "v")}; })};
+            map_of("each", "by name", [this](const std::string& key) {
+              return Params{number("value", &each[key], "v")};
+            })};
   }
 };
 
@@ -37,8 +38,13 @@ std::string message(const Json& json) {
 
 TEST(Params, ReadsEveryKind) {
   Holder holder;
-  const Json json = {{"rate_per_s", 2}, {"count", 3}, {"on", true}, {"shape", "constant"}, {"names", {"a", "b"}},
-                     {"arrivals", {{"poisson", {{"rate_per_s", 7}}}}}, {"each", {{"x", {{"value", 4}}}}}};
+  const Json json = {{"rate_per_s", 2},
+                     {"count", 3},
+                     {"on", true},
+                     {"shape", "constant"},
+                     {"names", {"a", "b"}},
+                     {"arrivals", {{"poisson", {{"rate_per_s", 7}}}}},
+                     {"each", {{"x", {{"value", 4}}}}}};
   ASSERT_TRUE(read_params(json, holder.params()).ok());
   EXPECT_EQ(holder.rate, 2);
   EXPECT_EQ(holder.count, 3);
@@ -49,11 +55,14 @@ TEST(Params, ReadsEveryKind) {
 }
 
 TEST(Params, NamesThePlaceAndTheNearestKey) {
-  EXPECT_EQ(message({{"rate_pers", 2}}), "/loads/users/params/rate_pers: unknown key; did you mean \"rate_per_s\"?");
-  EXPECT_EQ(message({{"rate_per_s", 11}}), "/loads/users/params/rate_per_s: 11 is out of range (0.5 to 10)");
+  EXPECT_EQ(message({{"rate_pers", 2}}),
+            "/loads/users/params/rate_pers: unknown key; did you mean \"rate_per_s\"?");
+  EXPECT_EQ(message({{"rate_per_s", 11}}),
+            "/loads/users/params/rate_per_s: 11 is out of range (0.5 to 10)");
   EXPECT_EQ(message({{"rate_per_s", "2"}}), "/loads/users/params/rate_per_s: must be a number");
   EXPECT_EQ(message({{"count", 1.5}}), "/loads/users/params/count: must be a whole number");
-  EXPECT_EQ(message({{"shape", "poison"}}), "/loads/users/params/shape: \"poison\" is not one of: poisson, constant");
+  EXPECT_EQ(message({{"shape", "poison"}}),
+            "/loads/users/params/shape: \"poison\" is not one of: poisson, constant");
   EXPECT_EQ(message({{"arrivals", {{"poisson", {{"rate", 1}}}}}}),
             "/loads/users/params/arrivals/poisson/rate: unknown key; did you mean \"rate_per_s\"?");
   EXPECT_EQ(message({{"arrivals", {{"poisson", Json::object()}, {"none", Json::object()}}}}),

@@ -45,7 +45,8 @@ TEST(Catalogue, StallWithoutItsFaultIsStillASuite) {
 }
 
 TEST(Catalogue, FillsInDefaultsAndKeepsWhatWasGiven) {
-  const auto plan = make_plan(suite_at(MIXPROOF_SOURCE_DIR "/suites/mixed_sla.json"), build_catalogue(), 1);
+  const auto plan =
+      make_plan(suite_at(MIXPROOF_SOURCE_DIR "/suites/mixed_sla.json"), build_catalogue(), 1);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const Json& params = plan->load("users")->params;
   EXPECT_EQ(params["arrivals"]["poisson"]["rate_per_s"], 8);
@@ -58,7 +59,8 @@ TEST(Catalogue, WrongParametersAreNamedWithTheirPlace) {
   suite["loads"]["users"]["params"]["answer_token"] = 8;
   const auto plan = make_plan(suite, build_catalogue(), 1);
   ASSERT_FALSE(plan.ok());
-  EXPECT_EQ(plan.error().message, "/loads/users/params/answer_token: unknown key; did you mean \"answer_tokens\"?");
+  EXPECT_EQ(plan.error().message,
+            "/loads/users/params/answer_token: unknown key; did you mean \"answer_tokens\"?");
 }
 
 // python3-jsonschema: a validator that nobody here wrote.
@@ -69,10 +71,11 @@ TEST(Catalogue, ShippedSuitesAreValidForAnotherValidator) {
       std::filesystem::temp_directory_path() / ("catalogue_test." + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "schema.json") << *print_json(suite_schema(build_catalogue()));
-  std::ofstream(folder / "check.py") << "import json, sys, jsonschema\n"
-                                        "schema = json.load(open(sys.argv[1]))\n"
-                                        "jsonschema.Draft7Validator.check_schema(schema)\n"
-                                        "jsonschema.validate(json.load(open(sys.argv[2])), schema)\n";
+  std::ofstream(folder / "check.py")
+      << "import json, sys, jsonschema\n"
+         "schema = json.load(open(sys.argv[1]))\n"
+         "jsonschema.Draft7Validator.check_schema(schema)\n"
+         "jsonschema.validate(json.load(open(sys.argv[2])), schema)\n";
   const auto is_valid = [&](const std::string& path) {
     const std::string command = "/usr/bin/python3 " + (folder / "check.py").string() + " " +
                                 (folder / "schema.json").string() + " " + path + " 2>/dev/null";

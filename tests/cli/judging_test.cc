@@ -21,8 +21,8 @@ class RunFolder {
  public:
   explicit RunFolder(const FakeRun& run, bool with_report = true) {
     static int count = 0;
-    path_ = std::filesystem::temp_directory_path() / ("judging_test." + std::to_string(::getpid()) + "." +
-                                                      std::to_string(count++));
+    path_ = std::filesystem::temp_directory_path() /
+            ("judging_test." + std::to_string(::getpid()) + "." + std::to_string(count++));
     std::filesystem::create_directories(path_);
     RecordingEncoder encoder;
     std::ofstream recording(path(kRecordingFile), std::ios::binary);
@@ -86,7 +86,8 @@ TEST(Rejudge, NoticesAChangedReport) {
   std::ofstream(folder.path(kReportFile)) << report.dump();
   const Outcome outcome = call(rejudge_main, {folder.folder()});
   EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_NE(outcome.err.find("not reproduced: the recording gives other checks (contention/sla)"), std::string::npos)
+  EXPECT_NE(outcome.err.find("not reproduced: the recording gives other checks (contention/sla)"),
+            std::string::npos)
       << outcome.err;
 }
 
@@ -96,7 +97,8 @@ TEST(Rejudge, RefusesARecordingWithAnotherDigest) {
                              std::filesystem::copy_options::overwrite_existing);
   const Outcome outcome = call(rejudge_main, {folder.folder()});
   EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_NE(outcome.err.find("is not the recording of this report"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("is not the recording of this report"), std::string::npos)
+      << outcome.err;
   std::filesystem::remove(folder.path(kRecordingFile));
   EXPECT_EQ(call(rejudge_main, {folder.folder()}).exit_code, 3);
 }
@@ -107,13 +109,14 @@ TEST(Rejudge, WritesThePartialReportOfAKilledRun) {
   killed.complete = false;
   killed.clean = false;
   const RunFolder folder(killed, false);
-  std::filesystem::resize_file(folder.path(kRecordingFile), std::filesystem::file_size(folder.path(kRecordingFile)) - 7);
+  std::filesystem::resize_file(folder.path(kRecordingFile),
+                               std::filesystem::file_size(folder.path(kRecordingFile)) - 7);
   const Outcome outcome = call(rejudge_main, {folder.folder()});
-  EXPECT_EQ(outcome.exit_code, 5) << outcome.err << outcome.out;   // the fault has no clean event
+  EXPECT_EQ(outcome.exit_code, 5) << outcome.err << outcome.out;  // the fault has no clean event
   const auto report = read_report(*make_real_files(), folder.path(kReportFile));
   ASSERT_TRUE(report.ok());
   EXPECT_TRUE(flag_at(*report, "partial"));
-  EXPECT_EQ(call(rejudge_main, {folder.folder()}).exit_code, 5);   // and reproduces what it wrote
+  EXPECT_EQ(call(rejudge_main, {folder.folder()}).exit_code, 5);  // and reproduces what it wrote
 }
 
 TEST(Rejudge, SaysWhatIsNoRun) {
@@ -132,7 +135,8 @@ TEST(Explain, SaysWhyAndWhatWouldSettleIt) {
   EXPECT_EQ(outcome.out.rfind("inconclusive  contention/sla\n", 0), 0u) << outcome.out;
   EXPECT_NE(outcome.out.find("more clean requests: about"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("ask serving"), std::string::npos);
-  EXPECT_NE(call(explain_main, {folder.folder(), "stall/back"}).out.find("pass  stall/back\n"), std::string::npos);
+  EXPECT_NE(call(explain_main, {folder.folder(), "stall/back"}).out.find("pass  stall/back\n"),
+            std::string::npos);
 }
 
 TEST(Explain, NamesTheNearestCheck) {
@@ -146,8 +150,9 @@ TEST(ReportShow, ShowsPhasesMetricsChecksAndTheSummary) {
   const RunFolder folder({});
   const Outcome outcome = call(report_main, {"show", folder.folder()});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  for (const char* words : {"contention", "inference.ttft_ratio", "training.retained", "inference.time_to_impact",
-                            "stall/wait", "PASS  fake", "faults: 1 injected, 1 effective, 1 clean; nothing left"})
+  for (const char* words :
+       {"contention", "inference.ttft_ratio", "training.retained", "inference.time_to_impact",
+        "stall/wait", "PASS  fake", "faults: 1 injected, 1 effective, 1 clean; nothing left"})
     EXPECT_NE(outcome.out.find(words), std::string::npos) << words;
   EXPECT_EQ(call(report_main, {"junit", folder.folder()}).exit_code, 4);
   EXPECT_EQ(call(report_main, {"show", folder.folder(), "-o", folder.path("text")}).exit_code, 4);
@@ -163,11 +168,15 @@ TEST(ReportHtml, WritesThePageBesideTheReportOrWhereItIsTold) {
   const RunFolder folder({});
   const Outcome outcome = call(report_main, {"html", folder.folder()});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("page: " + folder.path("report.html")), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("page: " + folder.path("report.html")), std::string::npos)
+      << outcome.err;
   EXPECT_NE(text_of(folder.path("report.html")).find("class=\"good\""), std::string::npos);
-  EXPECT_EQ(call(report_main, {"html", folder.path(kReportFile), "-o", folder.path("other.html")}).exit_code, 0);
+  EXPECT_EQ(call(report_main, {"html", folder.path(kReportFile), "-o", folder.path("other.html")})
+                .exit_code,
+            0);
   EXPECT_EQ(text_of(folder.path("other.html")), text_of(folder.path("report.html")));
-  EXPECT_EQ(call(report_main, {"html", folder.folder(), "-o", "/nonexistent/page.html"}).exit_code, 3);
+  EXPECT_EQ(call(report_main, {"html", folder.folder(), "-o", "/nonexistent/page.html"}).exit_code,
+            3);
   EXPECT_EQ(call(report_main, {"html", "/nonexistent"}).exit_code, 4);
 }
 

@@ -22,7 +22,9 @@ class Stage final : public World {
     Status send(std::string_view line) override {
       const Json request = *parse_json(line, "controller");
       stage_.asked.push_back(text_at(request, "do"));
-      if (stage_.answers) stage_.simulation.at(stage_.simulation.now() + milliseconds(1), [this, request] { stage_.answer(request); });
+      if (stage_.answers)
+        stage_.simulation.at(stage_.simulation.now() + milliseconds(1),
+                             [this, request] { stage_.answer(request); });
       return ok();
     }
     void close_input() override { stage_.input_closed = true; }
@@ -41,7 +43,9 @@ class Stage final : public World {
   std::string boot_id() override { return inner_->boot_id(); }
   std::uint64_t random() override { return inner_->random(); }
   ProcessId self() override { return inner_->self(); }
-  TimerId at(Clock clock, Time when, std::function<void()> task) override { return inner_->at(clock, when, std::move(task)); }
+  TimerId at(Clock clock, Time when, std::function<void()> task) override {
+    return inner_->at(clock, when, std::move(task));
+  }
   void cancel(TimerId timer) override { inner_->cancel(timer); }
   Result<std::unique_ptr<Child>> spawn(const ChildSpec& spec, ChildEvents events) override {
     argv = spec.argv;
@@ -56,10 +60,13 @@ class Stage final : public World {
   Files& files() override { return inner_->files(); }
   const HostView& host() override { return inner_->host(); }
 
-  void greet(const std::string& build = "b") { agent.on_line(line_of({{"mixproof", "agent"}, {"build", build}})); }
+  void greet(const std::string& build = "b") {
+    agent.on_line(line_of({{"mixproof", "agent"}, {"build", build}}));
+  }
   void answer(const Json& request) {
-    agent.on_line(line_of({{"re", integer_at(request, "id")},
-                           {"ok", {{"mono_ns", (now(Clock::kMonotonic) - milliseconds(700)).count()}}}}));
+    agent.on_line(
+        line_of({{"re", integer_at(request, "id")},
+                 {"ok", {{"mono_ns", (now(Clock::kMonotonic) - milliseconds(700)).count()}}}}));
   }
   void pass(Time time) {
     simulation.run_until([] { return false; }, simulation.now() + time);
@@ -77,10 +84,17 @@ class Stage final : public World {
 
 struct Linked {
   Linked()
-      : link(stage, {.name = "n0", .role = "", .address = "10.0.0.9", .prefix = {"ssh", "{address}"}, .agent = "mixproof"},
+      : link(stage,
+             {.name = "n0",
+              .role = "",
+              .address = "10.0.0.9",
+              .prefix = {"ssh", "{address}"},
+              .agent = "mixproof"},
              {.build = "b", .run = "r", .log = ""},
-             {.on_ready = [this] { ++ready; }, .on_event = [](const Json&) {},
-              .on_lost = [this](const Error& error) { lost.push_back(error); }, .on_clock = [] {}}) {}
+             {.on_ready = [this] { ++ready; },
+              .on_event = [](const Json&) {},
+              .on_lost = [this](const Error& error) { lost.push_back(error); },
+              .on_clock = [] {}}) {}
   Stage stage;
   int ready = 0;
   std::vector<Error> lost;
@@ -108,7 +122,8 @@ TEST(AgentLink, RefusesAnotherBuildAndLetsItGo) {
   one.stage.pass(seconds(60));
   ASSERT_EQ(one.lost.size(), 1u);
   EXPECT_EQ(one.lost[0].code, Code::kInvalid);
-  EXPECT_NE(one.lost[0].message.find("n0 is of another build (old, ours is b)"), std::string::npos) << one.lost[0].message;
+  EXPECT_NE(one.lost[0].message.find("n0 is of another build (old, ours is b)"), std::string::npos)
+      << one.lost[0].message;
   EXPECT_TRUE(one.stage.input_closed);
   EXPECT_TRUE(one.stage.asked.empty()) << "it is not even greeted";
   EXPECT_EQ(one.ready, 0);
@@ -123,7 +138,8 @@ TEST(AgentLink, QuotesTheBannerWhenNoAgentAnswers) {
   one.stage.pass(seconds(2));
   ASSERT_EQ(one.lost.size(), 1u);
   EXPECT_EQ(one.lost[0].code, Code::kTimeout);
-  EXPECT_EQ(one.lost[0].message, "no agent answered on n0 (it said: Permission denied (publickey).)");
+  EXPECT_EQ(one.lost[0].message,
+            "no agent answered on n0 (it said: Permission denied (publickey).)");
 }
 
 TEST(AgentLink, QuotesTheBannerWhenTheTransportEnds) {
@@ -133,7 +149,8 @@ TEST(AgentLink, QuotesTheBannerWhenTheTransportEnds) {
   one.stage.agent.on_exit(255 << 8);
   ASSERT_EQ(one.lost.size(), 1u);
   EXPECT_EQ(one.lost[0].code, Code::kPeerLost);
-  EXPECT_NE(one.lost[0].message.find("ended with status 255 (it said: ssh: connect"), std::string::npos);
+  EXPECT_NE(one.lost[0].message.find("ended with status 255 (it said: ssh: connect"),
+            std::string::npos);
   one.stage.pass(seconds(60));
   EXPECT_EQ(one.lost.size(), 1u) << "told once";
 }
@@ -155,7 +172,8 @@ TEST(AgentLink, SilenceIsNoticedAndEndsEveryRequest) {
   one.stage.pass(seconds(1));
   one.stage.answers = false;
   std::vector<Result<Json>> replies;
-  one.link.ask({{"do", "faults"}}, seconds(100), [&replies](const Result<Json>& reply) { replies.push_back(reply); });
+  one.link.ask({{"do", "faults"}}, seconds(100),
+               [&replies](const Result<Json>& reply) { replies.push_back(reply); });
   one.stage.pass(seconds(8));
   ASSERT_EQ(one.lost.size(), 1u);
   EXPECT_EQ(one.lost[0].code, Code::kTimeout);

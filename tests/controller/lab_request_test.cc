@@ -25,8 +25,9 @@ TEST(LabNodes, RolesAreTakenInOrder) {
 }
 
 TEST(LabNodes, NonsenseIsInvalid) {
-  for (const char* bad : {"", "0", "251", "-1", "5x", "edge", "edge=", "edge=0", "=2", "edge=1,edge=2", "edge=1,", "Edge=1",
-                          "../x=1", "edge=200,serve=200", "edge=1=2"}) {
+  for (const char* bad :
+       {"", "0", "251", "-1", "5x", "edge", "edge=", "edge=0", "=2", "edge=1,edge=2", "edge=1,",
+        "Edge=1", "../x=1", "edge=200,serve=200", "edge=1=2"}) {
     const auto nodes = parse_lab_nodes(bad);
     ASSERT_FALSE(nodes.ok()) << bad;
     EXPECT_EQ(nodes.error().code, Code::kInvalid) << bad;
@@ -36,7 +37,8 @@ TEST(LabNodes, NonsenseIsInvalid) {
 TEST(LinkRate, NeedsAUnitAndASensibleSize) {
   EXPECT_DOUBLE_EQ(parse_link_rate("1gbit").value(), 1e9);
   EXPECT_DOUBLE_EQ(parse_link_rate("2.5mbit").value(), 2.5e6);
-  for (const char* bad : {"", "1", "gbit", "1gbyte", "-1gbit", "nangbit", "infgbit", "1bit", "1e9gbit", "1 gbit"})
+  for (const char* bad :
+       {"", "1", "gbit", "1gbyte", "-1gbit", "nangbit", "infgbit", "1bit", "1e9gbit", "1 gbit"})
     EXPECT_FALSE(parse_link_rate(bad).ok()) << bad;
 }
 

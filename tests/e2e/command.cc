@@ -56,12 +56,13 @@ std::vector<int> all_processes() {
 }
 
 // Only async-signal-safe calls between fork and exec.
-[[noreturn]] void become(char** argv, char** environment, const char* directory, int out, int err, pid_t parent) {
+[[noreturn]] void become(char** argv, char** environment, const char* directory, int out, int err,
+                         pid_t parent) {
   ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);   // a test that is killed takes its run along
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a test that is killed takes its run along
   const int input = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (::getppid() != parent || input < 0 || ::chdir(directory) != 0 || ::dup2(input, 0) < 0 || ::dup2(out, 1) < 0 ||
-      ::dup2(err, 2) < 0)
+  if (::getppid() != parent || input < 0 || ::chdir(directory) != 0 || ::dup2(input, 0) < 0 ||
+      ::dup2(out, 1) < 0 || ::dup2(err, 2) < 0)
     ::_exit(126);
   ::execvpe(argv[0], argv, environment);
   ::_exit(127);
@@ -77,7 +78,9 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 // Once a process: from here on /run/mixproof is a file system of this test's own.
 bool isolate() {
   static const bool done = [] {
-    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+      return false;
     std::error_code ignored;
     fs::create_directories("/run/mixproof", ignored);
     return ::mount("mixproof-e2e", "/run/mixproof", "tmpfs", 0, "mode=755") == 0;
@@ -106,8 +109,9 @@ Command::Command(const std::vector<std::string>& args, const CommandOptions& opt
   std::vector<char*> argv = pointers(words), environment = pointers(variables);
   const pid_t parent = ::getpid();
   pid_ = ::fork();
-  if (pid_ == 0) become(argv.data(), environment.data(), options.directory.c_str(), out, err, parent);
-  if (pid_ > 0) ::setpgid(pid_, pid_);   // here as well: the group must be there when we are back
+  if (pid_ == 0)
+    become(argv.data(), environment.data(), options.directory.c_str(), out, err, parent);
+  if (pid_ > 0) ::setpgid(pid_, pid_);  // here as well: the group must be there when we are back
   ::close(out);
   ::close(err);
   running_ = pid_ > 0;
@@ -145,7 +149,8 @@ bool Command::wait_for(const std::string& text, Seconds deadline) {
   bool found = false;
   eventually(
       [&] {
-        const bool ended = reap(Seconds(0));   // before the look: what it said last is in the file by then
+        const bool ended =
+            reap(Seconds(0));  // before the look: what it said last is in the file by then
         found = err().find(text) != std::string::npos;
         return found || ended;
       },
@@ -170,7 +175,7 @@ void EndToEnd::SetUp() {
   std::string pattern = fs::temp_directory_path().string() + "/mixproof-e2e-XXXXXX";
   ASSERT_NE(::mkdtemp(pattern.data()), nullptr) << std::strerror(errno);
   directory_ = pattern;
-  ASSERT_EQ(::chmod(directory_.c_str(), 0777), 0);   // tests that are not root write there too
+  ASSERT_EQ(::chmod(directory_.c_str(), 0777), 0);  // tests that are not root write there too
 }
 
 void EndToEnd::TearDown() {
@@ -178,16 +183,19 @@ void EndToEnd::TearDown() {
   if (HasFailure())
     for (const auto& entry : fs::directory_iterator(directory_, ignored))
       if (entry.path().extension() == ".err")
-        std::printf("--- %s\n%s", entry.path().filename().c_str(), text_of_file(entry.path()).c_str());
+        std::printf("--- %s\n%s", entry.path().filename().c_str(),
+                    text_of_file(entry.path()).c_str());
   fs::remove_all(directory_, ignored);
 }
 
-std::unique_ptr<Command> EndToEnd::start(const std::vector<std::string>& args, CommandOptions options) {
+std::unique_ptr<Command> EndToEnd::start(const std::vector<std::string>& args,
+                                         CommandOptions options) {
   if (options.directory.empty()) options.directory = directory_;
   return std::make_unique<Command>(args, options);
 }
 
-Ended EndToEnd::run(const std::vector<std::string>& args, CommandOptions options, Seconds deadline) {
+Ended EndToEnd::run(const std::vector<std::string>& args, CommandOptions options,
+                    Seconds deadline) {
   Ended ended = start(args, std::move(options))->wait(deadline);
   EXPECT_TRUE(ended.in_time) << "no end in " << deadline.count() << " s: " << join(args, " ");
   return ended;
@@ -224,8 +232,9 @@ std::string EndToEnd::breaks(const std::string& kind, const std::string& file) {
   const Ended schema = run({"schema", kind});
   const std::string schema_path = write("schema-" + kind + ".json", schema.out);
   CommandOptions python;
-  python.program = "/usr/bin/python3";   // Debian's, which has jsonschema
-  const Ended ended = run({"-c", kValidate, schema_path, file.front() == '/' ? file : path(file)}, python);
+  python.program = "/usr/bin/python3";  // Debian's, which has jsonschema
+  const Ended ended =
+      run({"-c", kValidate, schema_path, file.front() == '/' ? file : path(file)}, python);
   return ended.status == 0 ? ended.out : ended.err;
 }
 
@@ -236,7 +245,8 @@ std::vector<Json> EndToEnd::recorded(const std::string& run_directory) const {
 }
 
 void LabRun::SetUp() {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root: a lab is made of namespaces, mounts and cgroups";
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "needs root: a lab is made of namespaces, mounts and cgroups";
   ASSERT_TRUE(isolate()) << "a mount namespace of this test's own: " << std::strerror(errno);
   EndToEnd::SetUp();
   ASSERT_EQ(join(left_behind(), "\n"), "") << "before the test";
@@ -273,12 +283,14 @@ std::vector<std::string> LabRun::left_behind() {
   }
   const std::string ours = link_of("/proc/self/ns/mnt");
   for (const int pid : all_processes())
-    if (pid != ::getpid() && link_of(format("/proc/%d/ns/mnt", pid)) == ours && state_of_process(pid) != 'Z')
+    if (pid != ::getpid() && link_of(format("/proc/%d/ns/mnt", pid)) == ours &&
+        state_of_process(pid) != 'Z')
       out.push_back("process " + std::to_string(pid) + ": " + join(words_of_process(pid), " "));
   return out;
 }
 
-std::vector<int> processes_in(const std::string& lab, const std::string& node, const std::string& word) {
+std::vector<int> processes_in(const std::string& lab, const std::string& node,
+                              const std::string& word) {
   std::vector<int> out;
   const Result<std::vector<Lab>> all = labs();
   if (!all.ok()) return out;
@@ -297,7 +309,8 @@ std::vector<int> processes_in(const std::string& lab, const std::string& node, c
   return out;
 }
 
-int process_in(const std::string& lab, const std::string& node, const std::string& word, Seconds deadline) {
+int process_in(const std::string& lab, const std::string& node, const std::string& word,
+               Seconds deadline) {
   std::vector<int> found;
   eventually(
       [&] {

@@ -1,4 +1,5 @@
-// What runs leave for others: reports that are valid, found, reproduced, and that notice when somebody changes them.
+// What runs leave for others: reports that are valid, found, reproduced, and that notice when
+// somebody changes them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ constexpr Seconds kEnd{60};
 
 class Reports : public LabRun {
  protected:
-  // A pass, unless the machine was too busy to measure; then every check that is not a pass says so.
+  // A pass, unless the machine was too busy to measure; then every check that is not a pass says
+  // so.
   void expect_pass(const Ended& ended, const Json& report) {
     if (ended.status == 0) return;
     EXPECT_EQ(ended.status, 2) << ended.err;
@@ -33,7 +35,8 @@ class Reports : public LabRun {
 
   static std::string schedule_hash(const std::vector<Json>& rows) {
     for (const Json& row : rows)
-      if (text_at(row, "row") == "ready" && text_at(row, "what") == "users") return text_at(row["info"], "schedule_hash");
+      if (text_at(row, "row") == "ready" && text_at(row, "what") == "users")
+        return text_at(row["info"], "schedule_hash");
     return "";
   }
 
@@ -46,8 +49,9 @@ class Reports : public LabRun {
 
 TEST_F(Reports, OneSeedIsOneScheduleAndEveryReportIsReproduced) {
   std::vector<std::unique_ptr<Command>> runs;
-  for (int i = 0; i < 6; ++i)   // at once: a schedule does not depend on how busy the machine is
-    runs.push_back(start_run({suite("plain"), "--seed", i < 5 ? "11" : "12", "-o", "run-" + std::to_string(i)}));
+  for (int i = 0; i < 6; ++i)  // at once: a schedule does not depend on how busy the machine is
+    runs.push_back(start_run(
+        {suite("plain"), "--seed", i < 5 ? "11" : "12", "-o", "run-" + std::to_string(i)}));
   std::set<std::string> hashes, others;
   for (int i = 0; i < 6; ++i) {
     const std::string name = "run-" + std::to_string(i);
@@ -102,7 +106,8 @@ TEST_F(Reports, AStallFailsTheSuiteThatDoesNotAllowIt) {
   EXPECT_EQ(ended.status, 1) << ended.err;
   EXPECT_TRUE(ended.says("FAIL  stalled")) << ended.err;
   EXPECT_EQ(breaks("report", "run/report.json"), "");
-  EXPECT_GE(number_at(stalled["checks"][0]["observed"], "value"), 3.0) << stalled["checks"][0].dump(1);
+  EXPECT_GE(number_at(stalled["checks"][0]["observed"], "value"), 3.0)
+      << stalled["checks"][0].dump(1);
   for (const char* id : {"inference.time_to_impact", "inference.time_to_recover"}) {
     const Json* found = metric(stalled, id, "stall");
     ASSERT_NE(found, nullptr) << id;
@@ -118,8 +123,8 @@ TEST_F(Reports, AStallFailsTheSuiteThatDoesNotAllowIt) {
 }
 
 TEST_F(Reports, TheSameSuiteWithoutItsFaultPasses) {
-  const Ended ended = run({"run", suite("stalled"), "-o", "run", "--set", "phases.stall.faults=[]", "--set",
-                           "phases.stall.measure_s=3"});
+  const Ended ended = run({"run", suite("stalled"), "-o", "run", "--set", "phases.stall.faults=[]",
+                           "--set", "phases.stall.measure_s=3"});
   expect_pass(ended, report("run"));
   EXPECT_TRUE(ended.says("faults: none planned")) << ended.err;
   EXPECT_EQ(breaks("report", "run/report.json"), "");
@@ -128,7 +133,8 @@ TEST_F(Reports, TheSameSuiteWithoutItsFaultPasses) {
 TEST_F(Reports, MachineOutputIsOneDocumentAndLatestIsTheNewestRun) {
   std::string previous;
   for (int i = 0; i < 2; ++i) {
-    const Ended ended = run({"run", suite("plain"), "--json", "--set", "phases.steady.measure_s=1"});
+    const Ended ended =
+        run({"run", suite("plain"), "--json", "--set", "phases.steady.measure_s=1"});
     const Json printed = Json::parse(ended.out, nullptr, false);
     ASSERT_FALSE(printed.is_discarded()) << ended.out.substr(0, 300);
     EXPECT_EQ(printed, report("mixproof-runs/latest"));
@@ -157,7 +163,8 @@ TEST_F(Reports, ShippedSuitesAndThoseOfTheTestsAreValid) {
   Json wrong = json_file(suite("plain"));
   wrong["phases"][0]["mesure_s"] = 3;
   EXPECT_NE(breaks("suite", write("wrong.json", wrong.dump())).find("mesure_s"), std::string::npos);
-  write("inventory.json", R"({"nodes": [{"name": "a", "address": "127.0.0.1", "roles": ["edge"]}]})");
+  write("inventory.json",
+        R"({"nodes": [{"name": "a", "address": "127.0.0.1", "roles": ["edge"]}]})");
   EXPECT_EQ(breaks("inventory", "inventory.json"), "");
 }
 
@@ -180,7 +187,8 @@ class StandingLab : public Reports {
   bool is_up() {
     const Ended status = run({"lab", "status", "--json"});
     const Json all = Json::parse(status.out, nullptr, false);
-    return std::any_of(all.begin(), all.end(), [&](const Json& lab) { return text_at(lab, "name") == name_; });
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Json& lab) { return text_at(lab, "name") == name_; });
   }
   std::string name_;
 };
@@ -188,7 +196,8 @@ class StandingLab : public Reports {
 TEST_F(StandingLab, ATakenPortIsRefusedNowAndTheSameRunWorksLater) {
   for (const auto& [node, endpoint, service] : {std::tuple{"serve-0", "10.77.0.3:8090", "llm[0]"},
                                                 {"edge-0", "10.77.0.2:8000", "front[0]"}}) {
-    auto holder = start({"lab", "exec", node, "--name", name_, "--", MIXPROOF_BINARY, "null-server", "--listen", endpoint});
+    auto holder = start({"lab", "exec", node, "--name", name_, "--", MIXPROOF_BINARY, "null-server",
+                         "--listen", endpoint});
     const int pid = process_in(name_, node, "null-server");
     ASSERT_GT(pid, 0);
     std::string output = std::string("taken-") + node;
@@ -216,7 +225,8 @@ TEST_F(StandingLab, OfTwoRunsAtOnceTheSecondHasALabOfItsOwn) {
   EXPECT_NE(second->err().find("a lab of its own"), std::string::npos) << second->err();
   const Ended refused = run({"lab", "down", name_});
   EXPECT_EQ(refused.status, 6) << "a lab that a run uses is not taken down";
-  EXPECT_TRUE(refused.says("is used by a run, process " + std::to_string(first->pid()))) << refused.err;
+  EXPECT_TRUE(refused.says("is used by a run, process " + std::to_string(first->pid())))
+      << refused.err;
   const Ended second_ended = second->wait(kEnd), first_ended = first->wait(kEnd);
   expect_pass(second_ended, report("second"));
   expect_pass(first_ended, report("first"));

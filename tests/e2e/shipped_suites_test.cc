@@ -18,7 +18,9 @@ class ShippedSuites : public LabRun {
     }
   }
 
-  static std::string shipped(const std::string& name) { return MIXPROOF_SOURCE_DIR "/suites/" + name + ".json"; }
+  static std::string shipped(const std::string& name) {
+    return MIXPROOF_SOURCE_DIR "/suites/" + name + ".json";
+  }
 
   // A machine that is too busy to measure may say so, with that reason and no other.
   static void expect_status(const Ended& ended, const Json& report, int wanted) {
@@ -40,25 +42,32 @@ class ShippedSuites : public LabRun {
 };
 
 TEST_F(ShippedSuites, SmokePassesAndCanBeJudgedAgain) {
-  const Ended ended = start_run({shipped("smoke"), "--seed", "4", "-o", "smoke"})->wait(Seconds(90));
+  const Ended ended =
+      start_run({shipped("smoke"), "--seed", "4", "-o", "smoke"})->wait(Seconds(90));
   const Json seen = report("smoke");
   expect_status(ended, seen, 0);
   EXPECT_NE(seen["plan"]["claim"].get<std::string>().find("no SLO"), std::string::npos);
   EXPECT_EQ(seen["safety"]["clean"], 1) << ended.err;
   EXPECT_EQ(seen["environment"]["observed"]["services"]["llm[0]"]["engine"], "llama.cpp");
-  EXPECT_EQ(text_at(metric(seen, "inference.ttft", "contention")["labels"], "backend"), "llama_cpp");
-  EXPECT_EQ(text_at(metric(seen, "training.step_time", "contention")["labels"], "backend"), "cpu+ucx/tcp");
+  EXPECT_EQ(text_at(metric(seen, "inference.ttft", "contention")["labels"], "backend"),
+            "llama_cpp");
+  EXPECT_EQ(text_at(metric(seen, "training.step_time", "contention")["labels"], "backend"),
+            "cpu+ucx/tcp");
   const Ended again = run({"rejudge", "smoke"});
   EXPECT_EQ(again.status, ended.status);
   EXPECT_NE(again.out.find("identical: checks"), std::string::npos) << again.out << again.err;
 }
 
 TEST_F(ShippedSuites, AStallLongerThanItsLimitFails) {
-  const Ended ended = start_run({shipped("stall"), "--seed", "4", "-o", "stall", "--set", "phases.baseline.measure_s=6",
-                                 "--set", "phases.stall.measure_s=14"})->wait(Seconds(90));
+  const Ended ended =
+      start_run({shipped("stall"), "--seed", "4", "-o", "stall", "--set",
+                 "phases.baseline.measure_s=6", "--set", "phases.stall.measure_s=14"})
+          ->wait(Seconds(90));
   const Json seen = report("stall");
   expect_status(ended, seen, 1);
-  EXPECT_GE(metric(seen, "inference.longest_wait", "stall")["summary"]["max"]["value"].get<double>(), 3.0);
+  EXPECT_GE(
+      metric(seen, "inference.longest_wait", "stall")["summary"]["max"]["value"].get<double>(),
+      3.0);
   for (const char* id : {"inference.time_to_impact", "inference.time_to_recover"}) {
     const Json& one = metric(seen, id, "stall");
     EXPECT_TRUE(one.contains("interval")) << one.dump();

@@ -1,5 +1,6 @@
-// Trouble in the middle of a run: signals, killed and frozen processes, a full disk, a taken port. Every run ends by
-// itself, undoes its fault first, leaves a report or what a report can be made of, and never calls it a pass.
+// Trouble in the middle of a run: signals, killed and frozen processes, a full disk, a taken port.
+// Every run ends by itself, undoes its fault first, leaves a report or what a report can be made
+// of, and never calls it a pass.
 #include <sys/mount.h>
 
 #include <algorithm>
@@ -21,7 +22,12 @@ class Trouble : public LabRun {
  protected:
   // The suite `short`, whose pause lasts longer than any test; its report goes to "run".
   std::unique_ptr<Command> start_held(std::vector<std::string> more = {}) {
-    std::vector<std::string> args = {suite("short"), "-o", "run", "--set", "phases.pause.measure_s=60", "--set",
+    std::vector<std::string> args = {suite("short"),
+                                     "-o",
+                                     "run",
+                                     "--set",
+                                     "phases.pause.measure_s=60",
+                                     "--set",
                                      "phases.pause.faults.0.for_s=50"};
     args.insert(args.end(), more.begin(), more.end());
     auto run = start_run(std::move(args));
@@ -49,10 +55,11 @@ class Trouble : public LabRun {
 };
 
 // The place of the first row that says so; -1 when there is none.
-std::ptrdiff_t place_of_row(const std::vector<Json>& rows, const std::string& row, const std::string& key,
-                            const std::string& value) {
-  const auto it = std::find_if(rows.begin(), rows.end(),
-                               [&](const Json& one) { return text_at(one, "row") == row && text_at(one, key) == value; });
+std::ptrdiff_t place_of_row(const std::vector<Json>& rows, const std::string& row,
+                            const std::string& key, const std::string& value) {
+  const auto it = std::find_if(rows.begin(), rows.end(), [&](const Json& one) {
+    return text_at(one, "row") == row && text_at(one, key) == value;
+  });
   return it == rows.end() ? -1 : it - rows.begin();
 }
 
@@ -60,12 +67,15 @@ TEST_F(Trouble, CtrlCTwiceUndoesTheFaultFirstAndThenStopsTheRest) {
   auto run = start_held();
   const int paused = process_in(lab_of(*run), "serve-0", "null-server");
   ASSERT_EQ(state_of_process(paused), 't');
-  run->signal_group(SIGINT);   // as a terminal does: to everything that we have started and that is still there
+  run->signal_group(
+      SIGINT);  // as a terminal does: to everything that we have started and that is still there
   ASSERT_TRUE(run->wait_for("stopping: signal SIGINT", Seconds(5)));
   run->signal_group(SIGINT);
   const Ended ended = run->wait(kEnd);
   EXPECT_EQ(ended.status, 130);
-  EXPECT_TRUE(ended.says("still reverting process_pause on llm[0]") || ended.says("already stopping")) << ended.err;
+  EXPECT_TRUE(ended.says("still reverting process_pause on llm[0]") ||
+              ended.says("already stopping"))
+      << ended.err;
   EXPECT_TRUE(ended.says("1 clean; nothing left"));
   expect_clean_report(report("run"));
   EXPECT_FALSE(report("run")["partial"].get<bool>());
@@ -113,7 +123,8 @@ TEST_F(Trouble, AKilledControllerLeavesNoPauseAndARecordingThatMakesAReport) {
   EXPECT_FALSE(exists("run/report.json"));
 
   const Ended judged = this->run({"rejudge", "run"});
-  EXPECT_EQ(judged.status, 5) << judged.out << judged.err;   // nothing in the recording proves the revert
+  EXPECT_EQ(judged.status, 5) << judged.out
+                              << judged.err;  // nothing in the recording proves the revert
   const Json partial = report("run");
   EXPECT_TRUE(partial["partial"].get<bool>());
   EXPECT_EQ(verdict(partial), "unsafe");
@@ -122,13 +133,15 @@ TEST_F(Trouble, AKilledControllerLeavesNoPauseAndARecordingThatMakesAReport) {
 
   EXPECT_FALSE(left_behind().empty()) << "the lab of a killed run is still there";
   EXPECT_EQ(this->run({"lab", "down", "--all"}).status, 0);
-  EXPECT_TRUE(eventually([] { return left_behind().empty(); }, Seconds(5))) << join(left_behind(), "\n");
+  EXPECT_TRUE(eventually([] { return left_behind().empty(); }, Seconds(5)))
+      << join(left_behind(), "\n");
 }
 
 TEST_F(Trouble, TheNextRunClearsWhatAKilledOneLeft) {
   auto killed = start_run({suite("plain"), "-o", "killed", "--set", "phases.steady.measure_s=30"});
   ASSERT_TRUE(killed->wait_for("steady  ", kStart));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));   // longer than one frame of the recording
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(1500));  // longer than one frame of the recording
   killed->signal(SIGKILL);
   killed->wait(kEnd);
   const Ended judged = run({"rejudge", "killed"});
@@ -141,7 +154,8 @@ TEST_F(Trouble, TheNextRunClearsWhatAKilledOneLeft) {
   const std::string lab_of_next = lab_of(*next);
   const Ended ended = next->wait(kEnd);
   EXPECT_TRUE(ended.status == 0 || ended.says("load generator")) << ended.err;
-  EXPECT_TRUE(eventually([] { return left_behind().empty(); }, Seconds(5))) << join(left_behind(), "\n");
+  EXPECT_TRUE(eventually([] { return left_behind().empty(); }, Seconds(5)))
+      << join(left_behind(), "\n");
 }
 
 TEST_F(Trouble, AnAgentThatDiesEndsTheRunWhichNamesItsNode) {
@@ -172,13 +186,14 @@ TEST_F(Trouble, AnAgentThatIsFrozenIsLostAfterItsSilence) {
 }
 
 TEST_F(Trouble, AGuardThatDiesIsUndoneByItsAgentAndTheCheckIsNoPass) {
-  auto run = start_held({"--set", "phases.pause.faults.0.for_s=3", "--set", "phases.pause.measure_s=4"});
+  auto run =
+      start_held({"--set", "phases.pause.faults.0.for_s=3", "--set", "phases.pause.measure_s=4"});
   const std::string lab = lab_of(*run);
   const int paused = process_in(lab, "serve-0", "null-server");
   ASSERT_EQ(::kill(process_in(lab, "serve-0", "guard"), SIGKILL), 0);
   EXPECT_TRUE(eventually([&] { return state_of_process(paused) != 't'; }, Seconds(2)));
   const Ended ended = run->wait(kEnd);
-  EXPECT_EQ(ended.status, 2) << ended.err;   // the fault did not last as long as the suite says
+  EXPECT_EQ(ended.status, 2) << ended.err;  // the fault did not last as long as the suite says
   expect_clean_report(report("run"));
 }
 
@@ -202,7 +217,7 @@ TEST_F(Trouble, AWorkerThatWasFrozenForAWhileIsNotTheServersFailure) {
   const int worker = process_in(lab_of(*run), "edge-0", "worker");
   std::this_thread::sleep_for(std::chrono::milliseconds(800));
   ASSERT_EQ(::kill(worker, SIGSTOP), 0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));   // beyond the limit, which is 1 s
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // beyond the limit, which is 1 s
   ASSERT_EQ(::kill(worker, SIGCONT), 0);
   const Ended ended = run->wait(kEnd);
   EXPECT_EQ(ended.status, 2) << ended.err;
@@ -243,7 +258,7 @@ TEST_F(Trouble, ANodeThatDiesIsNamedAndTheLabIsTakenDown) {
   ASSERT_GT(init, 0);
   ASSERT_EQ(::kill(init, SIGKILL), 0);
   const Ended ended = run->wait(kEnd);
-  EXPECT_EQ(ended.status, 5) << ended.err;   // nobody can be asked whether the fault is gone
+  EXPECT_EQ(ended.status, 5) << ended.err;  // nobody can be asked whether the fault is gone
   EXPECT_TRUE(ended.says("node serve-0 is lost")) << ended.err;
   EXPECT_EQ(breaks("report", "run/report.json"), "");
 }
@@ -276,8 +291,8 @@ class SmallDisk {
 TEST_F(Trouble, AFullDiskUnderTheReportEndsTheRunAndIsSaid) {
   const SmallDisk disk(path("disk"));
   ASSERT_TRUE(disk.mounted());
-  auto run = start_run({suite("short"), "-o", "disk/run", "--set", "phases.pause.measure_s=60", "--set",
-                        "phases.pause.faults.0.for_s=50"});
+  auto run = start_run({suite("short"), "-o", "disk/run", "--set", "phases.pause.measure_s=60",
+                        "--set", "phases.pause.faults.0.for_s=50"});
   ASSERT_TRUE(run->wait_for("process_pause on llm[0]: effective", kStart)) << run->err();
   const int paused = process_in(lab_of(*run), "serve-0", "null-server");
   ASSERT_EQ(state_of_process(paused), 't');
@@ -287,7 +302,8 @@ TEST_F(Trouble, AFullDiskUnderTheReportEndsTheRunAndIsSaid) {
   EXPECT_TRUE(ended.says("No space left on device")) << ended.err;
   EXPECT_TRUE(ended.says("disk/run")) << ended.err;
   EXPECT_TRUE(ended.says("ERROR  short")) << ended.err;
-  expect_clean_report(report("disk/run"), "disk/run");   // the room kept aside was enough for the way out
+  expect_clean_report(report("disk/run"),
+                      "disk/run");  // the room kept aside was enough for the way out
   EXPECT_FALSE(report("disk/run")["partial"].get<bool>());
   EXPECT_EQ(this->run({"rejudge", "disk/run"}).status, 3);
   EXPECT_TRUE(left_behind().empty()) << join(left_behind(), "\n");
@@ -299,7 +315,8 @@ TEST_F(Trouble, ADiskThatIsFullFromTheBeginningStartsNothing) {
   disk.fill();
   const Ended ended = run({"run", suite("plain"), "-o", "disk/run"});
   EXPECT_EQ(ended.status, 6) << "may work later";
-  EXPECT_TRUE(ended.says("no room to record a run") && ended.says("No space left on device")) << ended.err;
+  EXPECT_TRUE(ended.says("no room to record a run") && ended.says("No space left on device"))
+      << ended.err;
   EXPECT_FALSE(ended.says("connecting")) << ended.err;
   EXPECT_TRUE(left_behind().empty()) << join(left_behind(), "\n");
 }

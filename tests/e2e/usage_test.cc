@@ -1,4 +1,5 @@
-// Bad input: exit status 4, the place and the nearest valid word on stderr, and nothing was started.
+// Bad input: exit status 4, the place and the nearest valid word on stderr, and nothing was
+// started.
 #include <unistd.h>
 
 #include <filesystem>
@@ -22,26 +23,32 @@ class Usage : public EndToEnd {
   }
 
   // Every word stands on stderr, and neither a run's directory nor a lab has come into being.
-  void refuses(const std::vector<std::string>& args, const std::vector<std::string>& words, CommandOptions options = {}) {
+  void refuses(const std::vector<std::string>& args, const std::vector<std::string>& words,
+               CommandOptions options = {}) {
     const Ended ended = run(args, std::move(options));
     EXPECT_EQ(ended.status, 4) << join(args, " ");
     EXPECT_EQ(ended.out, "");
-    for (const std::string& word : words) EXPECT_TRUE(ended.says(word)) << "'" << word << "' is not in: " << ended.err;
+    for (const std::string& word : words)
+      EXPECT_TRUE(ended.says(word)) << "'" << word << "' is not in: " << ended.err;
     EXPECT_FALSE(exists("mixproof-runs")) << join(args, " ");
     EXPECT_FALSE(ended.says("starting") || ended.says("connecting")) << ended.err;
   }
 };
 
 TEST_F(Usage, AMisspeltKeyOfASuiteIsNamedWithItsPlaceAndTheKeyMeant) {
-  refuses({"run", suite_with("/phases/0/mesure_s", 3)}, {"suite.json", "/phases/0", "mesure_s", "measure_s"});
+  refuses({"run", suite_with("/phases/0/mesure_s", 3)},
+          {"suite.json", "/phases/0", "mesure_s", "measure_s"});
   refuses({"run", suite_with("/placment", "none")}, {"/placment", "placement"});
   refuses({"run", suite_with("/loads/users/params/answer_token", 3)},
           {"/loads/users/params/answer_token", "answer_tokens"});
-  refuses({"run", suite_with("/services/llm/params/ttft", 3)}, {"/services/llm/params/ttft", "ttft_ms"});
+  refuses({"run", suite_with("/services/llm/params/ttft", 3)},
+          {"/services/llm/params/ttft", "ttft_ms"});
   refuses({"run", suite_with("/phases/1/faults/0/fault", "proces_pause")},
           {"/phases/1/faults/0/fault", "process_pause"});
-  refuses({"run", suite_with("/phases/1/faults/0/target", "lm[0]")}, {"/phases/1/faults/0/target", "llm[0]"});
-  refuses({"run", suite_with("/limits/0/metric", "inference.tft")}, {"/limits/0/metric", "inference.ttft"});
+  refuses({"run", suite_with("/phases/1/faults/0/target", "lm[0]")},
+          {"/phases/1/faults/0/target", "llm[0]"});
+  refuses({"run", suite_with("/limits/0/metric", "inference.tft")},
+          {"/limits/0/metric", "inference.ttft"});
 }
 
 TEST_F(Usage, AMisspeltKeyOfASettingIsNamedWithTheKeyMeant) {
@@ -55,12 +62,15 @@ TEST_F(Usage, AMisspeltKeyOfASettingIsNamedWithTheKeyMeant) {
 
 TEST_F(Usage, AMisspeltKeyOfAnInventoryIsNamedWithItsPlaceAndTheKeyMeant) {
   const auto with = [&](const char* nodes) {
-    return std::vector<std::string>{"run", suite("short"), "--yes", "-i", write("inventory.json", nodes)};
+    return std::vector<std::string>{"run", suite("short"), "--yes", "-i",
+                                    write("inventory.json", nodes)};
   };
   refuses(with(R"({"nodes": [{"name": "a", "adress": "127.0.0.1", "roles": ["edge"]}]})"),
           {"inventory.json", "/nodes/0", "adress", "address"});
-  refuses(with(R"({"nodes": [{"name": "a", "address": "127.0.0.1", "roles": ["edge"], "transport": "locl"}]})"),
-          {"/nodes/0/transport", "local"});
+  refuses(
+      with(
+          R"({"nodes": [{"name": "a", "address": "127.0.0.1", "roles": ["edge"], "transport": "locl"}]})"),
+      {"/nodes/0/transport", "local"});
   refuses(with(R"({"nodes": [{"name": "a", "address": "127.0.0.1", "roles": ["edge"]}]})"),
           {"too few nodes", "serve", "serve-0"});
   refuses({"run", suite("short"), "--yes", "-i", "nowhere.json"}, {"nowhere.json", "No such file"});
@@ -82,9 +92,11 @@ TEST_F(Usage, UnknownCommandsAndOptionsAreNamedWithTheOneMeant) {
 TEST_F(Usage, AFileThatCannotBeReadOrIsDamagedIsNamedWithThePlace) {
   refuses({"run", "nowhere.json"}, {"nowhere.json", "No such file"});
   refuses({"run", directory_}, {directory_, "directory"});
-  refuses({"run", write("torn.json", "{\n  \"name\": \"x\",\n  \"claim\" 3}")}, {"torn.json", "line 3"});
+  refuses({"run", write("torn.json", "{\n  \"name\": \"x\",\n  \"claim\" 3}")},
+          {"torn.json", "line 3"});
   refuses({"run", write("empty.json", "")}, {"empty.json", "empty"});
-  refuses({"run", write("twice.json", R"({"name": "a", "name": "b"})")}, {"twice.json", "duplicate key \"name\""});
+  refuses({"run", write("twice.json", R"({"name": "a", "name": "b"})")},
+          {"twice.json", "duplicate key \"name\""});
   refuses({"report", "show", "nowhere"}, {"nowhere"});
   refuses({"rejudge", directory_}, {"run.json", "not the directory of a run"});
 }
@@ -102,7 +114,8 @@ TEST_F(Usage, ARunOnAnInventoryAsksFirstAndWithoutATerminalRefuses) {
       {"name": "a", "address": "127.0.0.1", "roles": ["edge"]},
       {"name": "b", "address": "127.0.0.1", "roles": ["serve"]},
       {"name": "c", "address": "127.0.0.1", "roles": ["serve"]}]})");
-  refuses({"run", suite("short"), "-i", inventory}, {"process_pause", "llm[0]", "127.0.0.1", "--yes"});
+  refuses({"run", suite("short"), "-i", inventory},
+          {"process_pause", "llm[0]", "127.0.0.1", "--yes"});
 }
 
 TEST_F(Usage, SomeoneWhoIsNotRootIsToldWhatToDo) {
@@ -110,7 +123,8 @@ TEST_F(Usage, SomeoneWhoIsNotRootIsToldWhatToDo) {
     refuses({"run", suite("short")}, {"needs root", "-i"});
     return;
   }
-  // The build folder may be closed to others: a copy of the program in a directory that is open to all.
+  // The build folder may be closed to others: a copy of the program in a directory that is open to
+  // all.
   CommandOptions nobody;
   nobody.program = path("mixproof");
   nobody.before = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
@@ -123,20 +137,23 @@ TEST_F(Usage, SomeoneWhoIsNotRootIsToldWhatToDo) {
 class Missing : public Usage {
  protected:
   void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root: it hides a program in a mount namespace of its own";
+    if (::geteuid() != 0)
+      GTEST_SKIP() << "needs root: it hides a program in a mount namespace of its own";
     Usage::SetUp();
   }
   // Runs with something that is no program in place of an installed one.
   static CommandOptions without(const std::string& program) {
     CommandOptions options;
-    options.before = {"unshare", "--mount", "sh", "-c", "mount --bind /dev/null \"$0\" && exec \"$@\"", program};
+    options.before = {
+        "unshare", "--mount", "sh", "-c", "mount --bind /dev/null \"$0\" && exec \"$@\"", program};
     return options;
   }
 };
 
 TEST_F(Missing, WithoutHaproxyTheRunSaysWhatToInstall) {
   if (!fs::exists("/usr/sbin/haproxy")) {
-    refuses({"run", suite("short")}, {"service front", "haproxy is not installed", "package haproxy"});
+    refuses({"run", suite("short")},
+            {"service front", "haproxy is not installed", "package haproxy"});
     return;
   }
   refuses({"run", suite("short")}, {"service front", "haproxy is not installed", "package haproxy"},

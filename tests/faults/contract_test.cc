@@ -27,7 +27,8 @@ class FaultContract : public testing::TestWithParam<const FaultSpec*> {
 
 TEST_P(FaultContract, IsNamedAsItsFileAndSaysWhatItDoes) {
   const std::string name(spec().name);
-  EXPECT_TRUE(std::filesystem::exists(std::string(MIXPROOF_SOURCE_DIR) + "/faults/" + name + ".cc")) << name;
+  EXPECT_TRUE(std::filesystem::exists(std::string(MIXPROOF_SOURCE_DIR) + "/faults/" + name + ".cc"))
+      << name;
   EXPECT_FALSE(spec().summary.empty());
   EXPECT_EQ(spec().summary.back(), '.');
   EXPECT_GE(spec().tier, 1);
@@ -44,7 +45,8 @@ TEST_P(FaultContract, UnknownParametersAreErrorsThatNameTheNearest) {
     EXPECT_NE(status.error().message.find(param.name), std::string::npos) << status.error().message;
   }
   EXPECT_FALSE(read_params({{"no_such_key_anywhere", 1}}, params).ok());
-  EXPECT_TRUE(read_params(Json::object(), params).ok()) << "defaults are enough, or the suite must say more";
+  EXPECT_TRUE(read_params(Json::object(), params).ok())
+      << "defaults are enough, or the suite must say more";
 }
 
 TEST_P(FaultContract, TheSchemaIsAClosedObject) {
@@ -66,7 +68,9 @@ TEST_P(FaultContract, NoTargetIsNoPlan) {
   EXPECT_EQ(plan.error().code, Code::kInvalid);
 }
 
-TEST_P(FaultContract, ATargetThatIsGoneIsNoPlan) { EXPECT_FALSE(fault()->plan(FakeHost(), kTarget).ok()); }
+TEST_P(FaultContract, ATargetThatIsGoneIsNoPlan) {
+  EXPECT_FALSE(fault()->plan(FakeHost(), kTarget).ok());
+}
 
 TEST_P(FaultContract, ThePlanCanBeProvedUndoneAndExplained) {
   const auto plan = fault()->plan(a_node(), kTarget);
@@ -84,7 +88,8 @@ TEST_P(FaultContract, ThePlanCanBeProvedUndoneAndExplained) {
     for (const ProbeSpec* probe : all_probes())
       if (probe->name == control.probe)
         for (const MetricSpec& metric : probe->metrics) metrics.emplace(metric.name);
-    EXPECT_EQ(metrics.count(control.metric), 1u) << control.probe << " does not measure " << control.metric;
+    EXPECT_EQ(metrics.count(control.metric), 1u)
+        << control.probe << " does not measure " << control.metric;
   }
   EXPECT_GE(positive, 1) << "an effect that nothing shows proves nothing";
 }
@@ -97,7 +102,8 @@ TEST_P(FaultContract, ThePlanTravelsAsJson) {
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(fault_plan_to_json(*back), json);
   ASSERT_EQ(back->steps.size(), plan->steps.size());
-  for (std::size_t i = 0; i < plan->steps.size(); ++i) EXPECT_FALSE(describe(back->steps[i].operation).empty());
+  for (std::size_t i = 0; i < plan->steps.size(); ++i)
+    EXPECT_FALSE(describe(back->steps[i].operation).empty());
   Json broken = json;
   broken["steps"][0]["operation"]["type"] = "no such thing";
   EXPECT_FALSE(fault_plan_from_json(broken).ok());
@@ -111,13 +117,17 @@ TEST_P(FaultContract, TheSameNodeGivesTheSamePlan) {
   EXPECT_EQ(fault_plan_to_json(*one), fault_plan_to_json(*two));
 }
 
-std::string name_of(const testing::TestParamInfo<const FaultSpec*>& one) { return std::string(one.param->name); }
+std::string name_of(const testing::TestParamInfo<const FaultSpec*>& one) {
+  return std::string(one.param->name);
+}
 
-INSTANTIATE_TEST_SUITE_P(Every, FaultContract, testing::ValuesIn(all_faults().begin(), all_faults().end()), name_of);
+INSTANTIATE_TEST_SUITE_P(Every, FaultContract,
+                         testing::ValuesIn(all_faults().begin(), all_faults().end()), name_of);
 
 TEST(Faults, NamesAreUnique) {
   std::set<std::string_view> names;
-  for (const FaultSpec* spec : all_faults()) EXPECT_TRUE(names.insert(spec->name).second) << spec->name;
+  for (const FaultSpec* spec : all_faults())
+    EXPECT_TRUE(names.insert(spec->name).second) << spec->name;
   EXPECT_FALSE(names.empty());
 }
 

@@ -16,7 +16,9 @@ class FakeHost final : public HostView {
   }
   Result<std::vector<ThreadState>> threads(const ProcessId& process) const override {
     const auto it = processes.find({process.pid, process.start_ticks});
-    if (it == processes.end()) return Error{Code::kUnavailable, "process " + std::to_string(process.pid) + " has been replaced"};
+    if (it == processes.end())
+      return Error{Code::kUnavailable,
+                   "process " + std::to_string(process.pid) + " has been replaced"};
     return it->second;
   }
   std::vector<int> members(const std::string&) const override { return {}; }

@@ -31,7 +31,8 @@ TEST(ProcessPause, PlansOneKernelLeasedStepAProcess) {
   }
   EXPECT_EQ(std::get<HoldStopped>(plan->steps[0].operation).process, (ProcessId{400, 9}));
   EXPECT_EQ(std::get<HoldStopped>(plan->steps[1].operation).process, (ProcessId{500, 7}));
-  EXPECT_EQ(plan->touches, (std::vector<std::string>{"process 400 (2 threads) of llm[0]", "process 500 (1 threads) of llm[0]"}));
+  EXPECT_EQ(plan->touches, (std::vector<std::string>{"process 400 (2 threads) of llm[0]",
+                                                     "process 500 (1 threads) of llm[0]"}));
   EXPECT_NE(plan->residual_life.find("none"), std::string::npos);
 }
 

@@ -20,7 +20,8 @@ class ProbeContract : public testing::TestWithParam<const ProbeSpec*> {
 
 TEST_P(ProbeContract, IsNamedAsItsFileAndSaysWhatItDoes) {
   const std::string name(spec().name);
-  EXPECT_TRUE(std::filesystem::exists(std::string(MIXPROOF_SOURCE_DIR) + "/probes/" + name + ".cc")) << name;
+  EXPECT_TRUE(std::filesystem::exists(std::string(MIXPROOF_SOURCE_DIR) + "/probes/" + name + ".cc"))
+      << name;
   EXPECT_FALSE(spec().summary.empty());
 }
 
@@ -48,7 +49,7 @@ TEST_P(ProbeContract, ParametersComeBackAsTheyWere) {
   const auto one = probe(), two = probe();
   const Json written = write_params(one->params());
   Params optional = two->params();
-  for (Param& param : optional) param.required = false;   // a default need not be a value
+  for (Param& param : optional) param.required = false;  // a default need not be a value
   Json given = written;
   for (const Param& param : two->params())
     if (param.required) given.erase(param.name);
@@ -70,19 +71,24 @@ TEST_P(ProbeContract, MetricsHaveNamesUnitsAndWords) {
 
 TEST_P(ProbeContract, CostsAreNumbers) {
   const Cost cost = probe()->cost();
-  for (const double part : {cost.gpu_share, cost.network_bytes_per_s, cost.storage_bytes_per_s, cost.requests_per_s})
+  for (const double part :
+       {cost.gpu_share, cost.network_bytes_per_s, cost.storage_bytes_per_s, cost.requests_per_s})
     EXPECT_TRUE(part >= 0 && part < 1e18) << part;
 }
 
-std::string name_of(const testing::TestParamInfo<const ProbeSpec*>& one) { return std::string(one.param->name); }
+std::string name_of(const testing::TestParamInfo<const ProbeSpec*>& one) {
+  return std::string(one.param->name);
+}
 
-INSTANTIATE_TEST_SUITE_P(Every, ProbeContract, testing::ValuesIn(all_probes().begin(), all_probes().end()), name_of);
+INSTANTIATE_TEST_SUITE_P(Every, ProbeContract,
+                         testing::ValuesIn(all_probes().begin(), all_probes().end()), name_of);
 
 TEST(Probes, NamesAreUniqueAndMetricsBelongToOne) {
   std::set<std::string_view> names, metrics;
   for (const ProbeSpec* spec : all_probes()) {
     EXPECT_TRUE(names.insert(spec->name).second) << spec->name;
-    for (const MetricSpec& metric : spec->metrics) EXPECT_TRUE(metrics.insert(metric.name).second) << metric.name;
+    for (const MetricSpec& metric : spec->metrics)
+      EXPECT_TRUE(metrics.insert(metric.name).second) << metric.name;
   }
   EXPECT_FALSE(names.empty());
 }

@@ -51,7 +51,8 @@ struct Seen {
 
 Result<Seen> look(const Json& processes, const std::string& control) {
   const auto probe = spec().create();
-  TRY(read_params({{"processes", processes}, {"window_s", 0.1}, {"control", control}}, probe->params()));
+  TRY(read_params({{"processes", processes}, {"window_s", 0.1}, {"control", control}},
+                  probe->params()));
   fake::RowList rows;
   ProbeContext context{.rows = rows};
   TRY(probe->prepare(context));
@@ -94,7 +95,9 @@ TEST(ProcessProgress, AProcessThatIsGoneIsNotStandingStill) {
   EXPECT_FALSE(seen->checked.ok());
 }
 
-TEST(ProcessProgress, NothingToLookAtIsAnError) { EXPECT_FALSE(look(Json::array(), "positive").ok()); }
+TEST(ProcessProgress, NothingToLookAtIsAnError) {
+  EXPECT_FALSE(look(Json::array(), "positive").ok());
+}
 
 }  // namespace
 }  // namespace mixproof

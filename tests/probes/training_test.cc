@@ -210,7 +210,8 @@ struct Storage {
   }
   ~Storage() { std::filesystem::remove_all(path); }
   Json params(const Json& more = Json::object()) const {
-    Json out = {{"checkpoint_dir", path}, {"checkpoint_every_steps", 5}, {"checkpoint_bytes", 10'001}};
+    Json out = {
+        {"checkpoint_dir", path}, {"checkpoint_every_steps", 5}, {"checkpoint_bytes", 10'001}};
     out.update(more);
     return out;
   }
@@ -351,8 +352,9 @@ TEST_F(Training, ReadsItsDataAndFindsItWrong) {
     fake::ThreadGroup ranks(2);
     ranks.run([&](Group& group) {
       Rank rank;
-      const Json params = storage.params(
-          {{"data_bytes_per_step", 4'096}, {"data_file_bytes", 8'192}, {"checkpoint_every_steps", 0}});
+      const Json params = storage.params({{"data_bytes_per_step", 4'096},
+                                          {"data_file_bytes", 8'192},
+                                          {"checkpoint_every_steps", 0}});
       ASSERT_TRUE(rank.prepare(&group, 2, params));
       if (damaged && group.rank() == 0) {
         std::fstream file(storage.of_training() + "/data");

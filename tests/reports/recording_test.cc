@@ -11,7 +11,8 @@ namespace {
 
 std::string frame_of(int first, int count) {
   RecordingEncoder encoder;
-  for (int i = first; i < first + count; ++i) encoder.add({{"row", "note"}, {"message", std::to_string(i)}});
+  for (int i = first; i < first + count; ++i)
+    encoder.add({{"row", "note"}, {"message", std::to_string(i)}});
   return encoder.take_frame();
 }
 
@@ -58,7 +59,8 @@ TEST(Recording, DamageBeforeTheTailNamesTheFrame) {
     const auto read = decode_recording(first + damaged + third);
     ASSERT_FALSE(read.ok()) << at;
     EXPECT_EQ(read.error().code, Code::kCorrupt);
-    EXPECT_EQ(read.error().message.rfind(format("recording frame 2 at byte %zu", first.size()), 0), 0u)
+    EXPECT_EQ(read.error().message.rfind(format("recording frame 2 at byte %zu", first.size()), 0),
+              0u)
         << read.error().message;
   }
 }

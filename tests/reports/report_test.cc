@@ -32,7 +32,9 @@ FakeRun interrupted() {
 
 class Folder {
  public:
-  Folder() : path_(std::filesystem::temp_directory_path() / ("report_test." + std::to_string(::getpid()))) {
+  Folder()
+      : path_(std::filesystem::temp_directory_path() /
+              ("report_test." + std::to_string(::getpid()))) {
     std::filesystem::create_directories(path_);
   }
   ~Folder() { std::filesystem::remove_all(path_); }
@@ -70,7 +72,9 @@ TEST(Report, NumbersThatAreNotFiniteAreNotWritten) {
   EXPECT_FALSE(report_text(report).ok());
 }
 
-TEST(Report, SameInputGivesTheSameBytes) { EXPECT_EQ(*report_text(report_of({})), *report_text(report_of({}))); }
+TEST(Report, SameInputGivesTheSameBytes) {
+  EXPECT_EQ(*report_text(report_of({})), *report_text(report_of({})));
+}
 
 // python3-jsonschema: a validator that nobody here wrote.
 TEST(Report, IsValidForAnotherValidator) {
@@ -85,8 +89,9 @@ TEST(Report, IsValidForAnotherValidator) {
          "jsonschema.validate(json.load(open(sys.argv[2])), schema, cls=jsonschema.Draft7Validator)\n";
   const auto is_valid = [&](const Json& report) {
     std::ofstream(folder.file("report.json")) << *print_json(report);
-    const std::string command = "/usr/bin/python3 " + folder.file("check.py") + " " + folder.file("schema.json") + " " +
-                                folder.file("report.json") + " 2>/dev/null";
+    const std::string command = "/usr/bin/python3 " + folder.file("check.py") + " " +
+                                folder.file("schema.json") + " " + folder.file("report.json") +
+                                " 2>/dev/null";
     return std::system(command.c_str()) == 0;
   };
   EXPECT_TRUE(is_valid(report_of({})));
@@ -117,7 +122,8 @@ TEST(Report, AFullDiskIsSaidClearly) {
 TEST(Report, WhatIsNoReportIsRefused) {
   const Folder folder;
   const auto files = make_real_files();
-  for (const char* text : {"{}", "[]", "{\"schema_version\": \"1.0\"}", "{\"schema_version\": \"0.1\", \"plan\": {}}", "{"}) {
+  for (const char* text : {"{}", "[]", "{\"schema_version\": \"1.0\"}",
+                           "{\"schema_version\": \"0.1\", \"plan\": {}}", "{"}) {
     std::ofstream(folder.file("bad.json")) << text;
     const auto read = read_report(*files, folder.file("bad.json"));
     ASSERT_FALSE(read.ok()) << text;
@@ -129,18 +135,24 @@ TEST(Shape, NoRuleGoesUnheeded) {
   EXPECT_NE(breaks_schema(Json(1), {{"maximum", 0}}), "");
   EXPECT_EQ(breaks_schema(Json(1), {{"type", {"number", "null"}}}), "");
   EXPECT_NE(breaks_schema(Json("x"), {{"type", {"number", "null"}}}), "");
-  EXPECT_NE(breaks_schema({{"b", 1}}, {{"properties", Json::object()}, {"additionalProperties", false}}), "");
+  EXPECT_NE(
+      breaks_schema({{"b", 1}}, {{"properties", Json::object()}, {"additionalProperties", false}}),
+      "");
 }
 
 TEST(Summary, SaysVerdictDecidingChecksFaultsAndWhatNext) {
   FakeRun run;
   run.violations = 40;
   const std::string text = summary_text(report_of(run), "runs/latest/report.json", "latest");
-  EXPECT_EQ(text.rfind("FAIL  fake   1 of 4 checks decided it\n  fail  contention/sla", 0), 0u) << text;
+  EXPECT_EQ(text.rfind("FAIL  fake   1 of 4 checks decided it\n  fail  contention/sla", 0), 0u)
+      << text;
   EXPECT_NE(text.find("good), needs 0.95 at 95 % confidence"), std::string::npos) << text;
-  EXPECT_NE(text.find("faults: 1 injected, 1 effective, 1 clean; nothing left\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("report: runs/latest/report.json\nnext: mixproof explain latest contention/sla\n"),
+  EXPECT_NE(text.find("faults: 1 injected, 1 effective, 1 clean; nothing left\n"),
             std::string::npos)
+      << text;
+  EXPECT_NE(
+      text.find("report: runs/latest/report.json\nnext: mixproof explain latest contention/sla\n"),
+      std::string::npos)
       << text;
   const std::string with_page = summary_text(report_of(run), "r.json", "latest", "r.html");
   EXPECT_NE(with_page.find("report: r.json   page: r.html\n"), std::string::npos) << with_page;
@@ -151,7 +163,8 @@ TEST(Summary, FiguresOfTheNullServerAreCalledSynthetic) {
   Json report = report_of(run);
   EXPECT_EQ(summary_text(report, "r", "r").find("synthetic"), std::string::npos);
   report["plan"]["services"][0]["start"] = "null_server";
-  EXPECT_NE(summary_text(report, "r", "r").find("synthetic: a null server answered"), std::string::npos);
+  EXPECT_NE(summary_text(report, "r", "r").find("synthetic: a null server answered"),
+            std::string::npos);
 }
 
 TEST(Summary, AFaultThatIsLeftIsNotOverlooked) {
@@ -159,7 +172,8 @@ TEST(Summary, AFaultThatIsLeftIsNotOverlooked) {
   run.clean = false;
   const std::string text = summary_text(report_of(run), "r", "r");
   EXPECT_EQ(text.rfind("UNSAFE  fake", 0), 0u) << text;
-  EXPECT_NE(text.find("NOT PROVED CLEAN: stall/0 (process_pause on llm[0])"), std::string::npos) << text;
+  EXPECT_NE(text.find("NOT PROVED CLEAN: stall/0 (process_pause on llm[0])"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("next: mixproof fault recover"), std::string::npos) << text;
 }
 

@@ -27,19 +27,26 @@ TEST(Statistics, BoundsAgreeWithScipy) {
   EXPECT_GT(rows, 150);
 }
 
-// The least n that prove attainment p at confidence c in spite of 0, 1, 2, 5 and 10 violations; the first of p = 0.99,
-// c = 0.99 with one violation is MLPerf LoadGen's own minimum of 662 queries.
+// The least n that prove attainment p at confidence c in spite of 0, 1, 2, 5 and 10 violations; the
+// first of p = 0.99, c = 0.99 with one violation is MLPerf LoadGen's own minimum of 662 queries.
 TEST(Statistics, LeastNAgreesWithTheKnownTable) {
-  struct Row { double p, confidence; std::int64_t n[5]; };
-  constexpr Row kRows[] = {
-      {0.90, 0.95, {29, 46, 61, 103, 167}},           {0.90, 0.99, {44, 64, 81, 127, 197}},
-      {0.95, 0.95, {59, 93, 124, 208, 336}},          {0.95, 0.99, {90, 130, 165, 259, 398}},
-      {0.99, 0.95, {299, 473, 628, 1049, 1693}},      {0.99, 0.99, {459, 662, 838, 1307, 2010}},
-      {0.999, 0.95, {2995, 4742, 6294, 10511, 16959}}, {0.999, 0.99, {4603, 6636, 8403, 13105, 20140}}};
+  struct Row {
+    double p, confidence;
+    std::int64_t n[5];
+  };
+  constexpr Row kRows[] = {{0.90, 0.95, {29, 46, 61, 103, 167}},
+                           {0.90, 0.99, {44, 64, 81, 127, 197}},
+                           {0.95, 0.95, {59, 93, 124, 208, 336}},
+                           {0.95, 0.99, {90, 130, 165, 259, 398}},
+                           {0.99, 0.95, {299, 473, 628, 1049, 1693}},
+                           {0.99, 0.99, {459, 662, 838, 1307, 2010}},
+                           {0.999, 0.95, {2995, 4742, 6294, 10511, 16959}},
+                           {0.999, 0.99, {4603, 6636, 8403, 13105, 20140}}};
   constexpr std::int64_t kViolations[] = {0, 1, 2, 5, 10};
   for (const Row& row : kRows)
     for (int i = 0; i < 5; ++i)
-      EXPECT_EQ(least_n(row.p, row.confidence, kViolations[i]), row.n[i]) << row.p << " " << row.confidence;
+      EXPECT_EQ(least_n(row.p, row.confidence, kViolations[i]), row.n[i])
+          << row.p << " " << row.confidence;
 }
 
 TEST(Statistics, CleanTrialsMakeUpForViolations) {
@@ -57,7 +64,7 @@ TEST(Statistics, NearestRankInterpolatesNothing) {
   EXPECT_EQ(nearest_rank({}, 0.5), std::nullopt);
   std::vector<double> twenty(20, 1.0);
   twenty.back() = 2;
-  EXPECT_EQ(nearest_rank(twenty, 0.95), 1);   // ceil(19.000000000000004) would be 20
+  EXPECT_EQ(nearest_rank(twenty, 0.95), 1);  // ceil(19.000000000000004) would be 20
 }
 
 TEST(Statistics, InfiniteSamplesStayInfinite) {
@@ -68,8 +75,12 @@ TEST(Statistics, InfiniteSamplesStayInfinite) {
 }
 
 TEST(Statistics, QuantileIntervalsExistFromTheKnownSizes) {
-  struct Row { double p; std::size_t least; };
-  for (const Row& row : {Row{0.5, 6}, Row{0.9, 36}, Row{0.95, 72}, Row{0.99, 368}, Row{0.999, 3688}}) {
+  struct Row {
+    double p;
+    std::size_t least;
+  };
+  for (const Row& row :
+       {Row{0.5, 6}, Row{0.9, 36}, Row{0.95, 72}, Row{0.99, 368}, Row{0.999, 3688}}) {
     EXPECT_TRUE(quantile_interval(std::vector<double>(row.least, 1.0), row.p)) << row.p;
     EXPECT_FALSE(quantile_interval(std::vector<double>(row.least - 1, 1.0), row.p)) << row.p;
   }
@@ -81,8 +92,8 @@ TEST(Statistics, QuantileIntervalHoldsTheQuantile) {
   for (int i = 1; i <= 100; ++i) samples.push_back(i);
   const auto interval = quantile_interval(samples, 0.5);
   ASSERT_TRUE(interval);
-  EXPECT_EQ(interval->low, 40);    // binomial(100, 0.5): P(B <= 39) = 0.0176, P(B <= 40) = 0.0284
-  EXPECT_EQ(interval->high, 61);   // P(B <= 60) = 0.9824
+  EXPECT_EQ(interval->low, 40);   // binomial(100, 0.5): P(B <= 39) = 0.0176, P(B <= 40) = 0.0284
+  EXPECT_EQ(interval->high, 61);  // P(B <= 60) = 0.9824
 }
 
 }  // namespace

@@ -9,7 +9,8 @@ using enum VerdictStatus;
 
 RunOutcome run_of(std::vector<VerdictStatus> statuses) {
   RunOutcome run;
-  for (const VerdictStatus status : statuses) run.checks.push_back({"p/" + std::string(status_name(status)), status, true});
+  for (const VerdictStatus status : statuses)
+    run.checks.push_back({"p/" + std::string(status_name(status)), status, true});
   return run;
 }
 
@@ -68,7 +69,8 @@ TEST(Verdict, NamesTheChecksThatDecided) {
 
 TEST(Verdict, OnlyWrongDataIsAMeasuredFailure) {
   EXPECT_EQ(check_status(Code::kCorrupt), kFail);
-  for (const Code code : {Code::kTimeout, Code::kPeerLost, Code::kDevice, Code::kSystem, Code::kUnavailable})
+  for (const Code code :
+       {Code::kTimeout, Code::kPeerLost, Code::kDevice, Code::kSystem, Code::kUnavailable})
     EXPECT_EQ(check_status(code), kError);
   EXPECT_EQ(exit_code(Code::kInvalid), 4);
   EXPECT_EQ(exit_code(Code::kRefused), 6);

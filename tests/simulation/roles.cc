@@ -7,13 +7,16 @@
 namespace mixproof {
 namespace {
 
-constexpr Time kAnswerTime = std::chrono::milliseconds(20);   // of the model engine
-constexpr Time kStepTime = std::chrono::milliseconds(50);     // of the model training
+constexpr Time kAnswerTime = std::chrono::milliseconds(20);  // of the model engine
+constexpr Time kStepTime = std::chrono::milliseconds(50);    // of the model training
 
 class AgentRole final : public SimRole {
  public:
   explicit AgentRole(SimProcess& process)
-      : agent_(process, {.program = "mixproof", .build = "sim", .state_dir = "/state", .operators = sim_operators(process)}) {
+      : agent_(process, {.program = "mixproof",
+                         .build = "sim",
+                         .state_dir = "/state",
+                         .operators = sim_operators(process)}) {
     agent_.start();
   }
   bool done() const override { return agent_.done(); }
@@ -24,7 +27,9 @@ class AgentRole final : public SimRole {
 
 class GuardRole final : public SimRole {
  public:
-  explicit GuardRole(SimProcess& process) : guard_(process, sim_operators(process)) { guard_.start(); }
+  explicit GuardRole(SimProcess& process) : guard_(process, sim_operators(process)) {
+    guard_.start();
+  }
   bool done() const override { return guard_.done(); }
 
  private:
@@ -40,7 +45,8 @@ class ServiceRole final : public SimRole {
 class WorkerRole final : public SimRole {
  public:
   explicit WorkerRole(SimProcess& process) : process_(process) {
-    process_.listen({.on_line = [this](std::string_view line) { on_line(line); }, .on_end = [this] { done_ = true; },
+    process_.listen({.on_line = [this](std::string_view line) { on_line(line); },
+                     .on_end = [this] { done_ = true; },
                      .on_signal = {}});
   }
   bool done() const override { return done_; }
@@ -58,7 +64,8 @@ class WorkerRole final : public SimRole {
     const std::string probe = text_at(spec, "probe");
     if (integer_at(spec, "attempt") > 0) {
       if (process_.node().silent_workers) return;
-      say({{"row", {{"row", "resume"}, {"rank", integer_at(spec, "rank")}, {"from_step", first_step()}}}});
+      say({{"row",
+            {{"row", "resume"}, {"rank", integer_at(spec, "rank")}, {"from_step", first_step()}}}});
     }
     say({{"ready", Json::object()}, {"info", {{"schedule_hash", "sim"}}}});
     if (probe == "http_ready") process_.after(std::chrono::milliseconds(300), [this] { finish(); });
@@ -67,15 +74,18 @@ class WorkerRole final : public SimRole {
 
   void look() {
     const Json params = spec_.at("params");
-    process_.after(Time(static_cast<std::int64_t>(number_at(params, "window_s") * 1e9)), [this, params] {
-      for (const Json& one : params.at("processes")) {
-        const auto threads = process_.host().threads(process_from_json(one));
-        if (!threads.ok()) continue;
-        say({{"row", {{"row", "progress"}, {"of", text_at(one, "name")},
-                      {"stopped_share", threads->front().stopped() ? 1.0 : 0.0}}}});
-      }
-      finish();
-    });
+    process_.after(Time(static_cast<std::int64_t>(number_at(params, "window_s") * 1e9)),
+                   [this, params] {
+                     for (const Json& one : params.at("processes")) {
+                       const auto threads = process_.host().threads(process_from_json(one));
+                       if (!threads.ok()) continue;
+                       say({{"row",
+                             {{"row", "progress"},
+                              {"of", text_at(one, "name")},
+                              {"stopped_share", threads->front().stopped() ? 1.0 : 0.0}}}});
+                     }
+                     finish();
+                   });
   }
 
   void go(const Json& phases) {
@@ -117,15 +127,28 @@ class WorkerRole final : public SimRole {
 
   void row(Time scheduled, int index, const std::string& outcome) {
     const std::int64_t now = process_.now(Clock::kMonotonic).count();
-    say({{"row", {{"row", "request"}, {"i", index}, {"sched", scheduled.count()}, {"send", scheduled.count()},
-                  {"first", now}, {"last", now}, {"end", now}, {"tokens", 1}, {"events", 1}, {"outcome", outcome}}}});
+    say({{"row",
+          {{"row", "request"},
+           {"i", index},
+           {"sched", scheduled.count()},
+           {"send", scheduled.count()},
+           {"first", now},
+           {"last", now},
+           {"end", now},
+           {"tokens", 1},
+           {"events", 1},
+           {"outcome", outcome}}}});
   }
 
   void step(Time at, int index) {
     if (at >= end()) return finish();
     process_.at(Clock::kMonotonic, at + kStepTime, [this, at, index] {
-      say({{"row", {{"row", "step"}, {"rank", integer_at(spec_, "rank")}, {"step", index}, {"begin", at.count()},
-                    {"end", (at + kStepTime).count()}}}});
+      say({{"row",
+            {{"row", "step"},
+             {"rank", integer_at(spec_, "rank")},
+             {"step", index},
+             {"begin", at.count()},
+             {"end", (at + kStepTime).count()}}}});
       step(at + kStepTime, index + 1);
     });
   }

@@ -22,7 +22,8 @@ Plan stall_plan() {
   plan.schema_version = kSuiteSchemaVersion;
   plan.name = "simulated";
   plan.seed = 7;
-  for (const char* name : kNodes) plan.nodes.push_back({name, std::string(name).substr(0, std::string(name).find('-'))});
+  for (const char* name : kNodes)
+    plan.nodes.push_back({name, std::string(name).substr(0, std::string(name).find('-'))});
   ServicePlan llm;
   llm.name = "llm";
   llm.start = "llama_cpp";
@@ -71,18 +72,25 @@ class SimulatedRun {
     setup.build = "sim";
     setup.plan = std::move(plan);
     for (const char* name : kNodes)
-      setup.nodes.push_back({.name = name, .role = "", .address = "", .prefix = {"on", "{name}"}, .agent = "mixproof",
+      setup.nodes.push_back({.name = name,
+                             .role = "",
+                             .address = "",
+                             .prefix = {"on", "{name}"},
+                             .agent = "mixproof",
                              .cgroup = std::string("mixproof/sim/") + name});
     setup.services["llm[0]"] = {.argv = {"llm"}};
     setup.services["llm[1]"] = {.argv = {"llm"}};
-    run = std::make_unique<Run>(*controller, std::move(setup),
-                                RunObserver{.note = {}, .phase = {}, .row = [this](const Json& row) { rows.push_back(row); }});
+    run = std::make_unique<Run>(
+        *controller, std::move(setup),
+        RunObserver{
+            .note = {}, .phase = {}, .row = [this](const Json& row) { rows.push_back(row); }});
     run->start();
   }
 
   // Within a simulated five minutes, or the test fails: every run ends.
   void to_the_end() {
-    ASSERT_TRUE(simulation.run_until([this] { return run->done(); }, seconds(300))) << "the run did not end";
+    ASSERT_TRUE(simulation.run_until([this] { return run->done(); }, seconds(300)))
+        << "the run did not end";
   }
 
   std::vector<Json> of(const std::string& kind) const {
@@ -96,18 +104,22 @@ class SimulatedRun {
     for (const Json& row : of("fault")) out.push_back(text_at(row, "state"));
     return out;
   }
-  std::string last_fault_state() const { return fault_states().empty() ? "" : fault_states().back(); }
+  std::string last_fault_state() const {
+    return fault_states().empty() ? "" : fault_states().back();
+  }
   bool paused() {
     SimProcess* engine = simulation.find("llm", "serve-0");
     return engine != nullptr && simulation.stopped(engine->pid());
   }
   void until_paused() {
-    ASSERT_TRUE(simulation.run_until([this] { return last_fault_state() == "effective"; }, seconds(60)));
+    ASSERT_TRUE(
+        simulation.run_until([this] { return last_fault_state() == "effective"; }, seconds(60)));
     ASSERT_TRUE(paused());
   }
   void until_free(Time limit) {
     const Time begin = simulation.now();
-    ASSERT_TRUE(simulation.run_until([this] { return !paused(); }, begin + limit)) << "still paused";
+    ASSERT_TRUE(simulation.run_until([this] { return !paused(); }, begin + limit))
+        << "still paused";
   }
   // Nothing of ours is left but the processes of a node whose agent nobody can reach.
   int left_behind() {
@@ -119,7 +131,8 @@ class SimulatedRun {
   std::string names_left() {
     std::string out;
     for (const char* name : kNodes)
-      for (const SimProcess* process : simulation.living(name)) out += process->program() + " on " + name + "; ";
+      for (const SimProcess* process : simulation.living(name))
+        out += process->program() + " on " + name + "; ";
     return out;
   }
 
@@ -167,8 +180,9 @@ TEST(RunSimulation, ClocksOfNodesAreMappedWithinTheirUncertainty) {
   SimulatedRun world(5);
   world.to_the_end();
   for (const Json& row : world.of("clock")) {
-    const std::int64_t truth =
-        (world.simulation.node("controller").mono_offset - world.simulation.node(text_at(row, "node")).mono_offset).count();
+    const std::int64_t truth = (world.simulation.node("controller").mono_offset -
+                                world.simulation.node(text_at(row, "node")).mono_offset)
+                                   .count();
     EXPECT_LE(std::abs(integer_at(row, "offset_ns") - truth), integer_at(row, "uncertainty_ns"));
   }
   EXPECT_GE(world.of("clock").size(), 5u);
@@ -210,7 +224,8 @@ TEST(RunSimulation, ALostAgentWithAJournalThatCannotBeReadIsNeverClean) {
   SimulatedRun world(8);
   world.until_paused();
   world.simulation.kill(world.simulation.find("agent", "serve-0")->pid());
-  std::string& journal = world.simulation.node("serve-0").files[journal_path("/state", "run-1", kPause)];
+  std::string& journal =
+      world.simulation.node("serve-0").files[journal_path("/state", "run-1", kPause)];
   journal[9] = static_cast<char>(journal[9] ^ 1);
   world.to_the_end();
   EXPECT_EQ(world.last_fault_state(), "dirty") << "nobody can tell what became of it";
@@ -218,9 +233,11 @@ TEST(RunSimulation, ALostAgentWithAJournalThatCannotBeReadIsNeverClean) {
 
 TEST(RunSimulation, AGuardThatOnlyPlannedBeforeAllDiedInjectedNothing) {
   SimulatedRun world(8);
-  ASSERT_TRUE(world.simulation.run_until([&] { return world.last_fault_state() == "planned"; }, seconds(60)));
+  ASSERT_TRUE(world.simulation.run_until([&] { return world.last_fault_state() == "planned"; },
+                                         seconds(60)));
   SimNode& node = world.simulation.node("serve-0");
-  node.kill_in_write = [&](const std::string& path, std::string_view bytes) -> std::optional<std::size_t> {
+  node.kill_in_write = [&](const std::string& path,
+                           std::string_view bytes) -> std::optional<std::size_t> {
     if (path != journal_path("/state", "run-1", kPause)) return std::nullopt;
     world.simulation.kill(world.simulation.find("agent", "serve-0")->pid());
     return bytes.size();
@@ -266,10 +283,11 @@ TEST(RunSimulation, WithoutControllerAndAgentTheLeaseEndsIt) {
   world.simulation.kill(world.simulation.find("agent", "serve-0")->pid());
   const Time killed = world.simulation.now();
   // The engine died with its agent; what must end by itself is the guard, with its lease.
-  ASSERT_TRUE(world.simulation.run_until([&] { return world.simulation.find("guard", "serve-0") == nullptr; },
-                                         killed + seconds(16)));
+  ASSERT_TRUE(world.simulation.run_until(
+      [&] { return world.simulation.find("guard", "serve-0") == nullptr; }, killed + seconds(16)));
   SimNode& node = world.simulation.node("serve-0");
-  const auto journal = decode_journal(node.files[journal_path("/state", "run-1", kPause)], "journal");
+  const auto journal =
+      decode_journal(node.files[journal_path("/state", "run-1", kPause)], "journal");
   ASSERT_TRUE(journal.ok());
   EXPECT_EQ(journal_state(*journal).state, "clean");
 }
@@ -277,7 +295,7 @@ TEST(RunSimulation, WithoutControllerAndAgentTheLeaseEndsIt) {
 TEST(RunSimulation, ALeaseThatIsNotRenewedEndsTheFaultEarly) {
   Plan plan = stall_plan();
   plan.lease_s = 2;
-  plan.renew_s = 30;    // longer than the fault: nothing renews
+  plan.renew_s = 30;  // longer than the fault: nothing renews
   SimulatedRun world(13, plan);
   world.until_paused();
   const Time begin = world.simulation.now();
@@ -299,7 +317,7 @@ TEST(RunSimulation, AStopRevertsFirst) {
   SimulatedRun world(15);
   world.until_paused();
   world.run->stop("signal SIGTERM");
-  world.run->stop("signal SIGTERM");   // a second one only says what is still going on
+  world.run->stop("signal SIGTERM");  // a second one only says what is still going on
   world.to_the_end();
   EXPECT_EQ(world.last_fault_state(), "clean");
   EXPECT_EQ(text_at(world.of("stop")[0], "why"), "signal SIGTERM");
@@ -310,7 +328,8 @@ TEST(RunSimulation, AStopRevertsFirst) {
 
 TEST(RunSimulation, AFaultOnAProcessThatStandsStillAlreadyIsNotEffective) {
   SimulatedRun world(16);
-  ASSERT_TRUE(world.simulation.run_until([&] { return world.last_fault_state() == "planned"; }, seconds(60)));
+  ASSERT_TRUE(world.simulation.run_until([&] { return world.last_fault_state() == "planned"; },
+                                         seconds(60)));
   // Another tracer has the engine from before the first look on.
   SimProcess& foreign = world.simulation.start_root("serve-0", "debugger");
   const Operators hold = sim_operators(foreign);
@@ -323,7 +342,8 @@ TEST(RunSimulation, AFaultOnAProcessThatStandsStillAlreadyIsNotEffective) {
 
 TEST(RunSimulation, WithoutAJournalNothingIsInjected) {
   SimulatedRun world(17);
-  ASSERT_TRUE(world.simulation.run_until([&] { return world.last_fault_state() == "planned"; }, seconds(60)));
+  ASSERT_TRUE(world.simulation.run_until([&] { return world.last_fault_state() == "planned"; },
+                                         seconds(60)));
   world.simulation.node("serve-0").disk_full = true;
   world.to_the_end();
   const auto states = world.fault_states();
@@ -382,7 +402,8 @@ TEST(RunSimulation, ALostRankIsSurvivedByALoadThatResumes) {
   // Both ranks go on where the checkpoint says, and to the end of their phase.
   std::map<std::int64_t, std::vector<std::int64_t>> resumed, before;
   for (const Json& row : world.of("step"))
-    (integer_at(row, "attempt") == 1 ? resumed : before)[integer_at(row, "rank")].push_back(integer_at(row, "step"));
+    (integer_at(row, "attempt") == 1 ? resumed : before)[integer_at(row, "rank")].push_back(
+        integer_at(row, "step"));
   ASSERT_EQ(resumed.size(), 2u);
   for (const auto& [rank, steps] : resumed) {
     EXPECT_EQ(steps.front(), (before[0].back() + 1) / 10 * 10) << rank;
@@ -442,33 +463,39 @@ TEST(RunSimulation, ALostNodeEndsTheRunOfALoadThatResumes) {
   EXPECT_NE(world.run->failure()->message.find("node train-1 is lost"), std::string::npos);
 }
 
-// Ranks die at any moment, also while they begin again: the run completes its phases, and no two attempts ever overlap.
+// Ranks die at any moment, also while they begin again: the run completes its phases, and no two
+// attempts ever overlap.
 TEST(RunSimulation, RanksOfALoadThatResumesMayDieAtAnyMoment) {
   for (std::uint64_t seed = 300; seed < 360; ++seed) {
     SimulatedRun world(seed, resuming_plan());
     Random random(seed, "victims");
-    ASSERT_TRUE(world.simulation.run_until([&] { return world.of("step").size() > 10; }, seconds(60)));
+    ASSERT_TRUE(
+        world.simulation.run_until([&] { return world.of("step").size() > 10; }, seconds(60)));
     Time when = world.simulation.now();
     for (int i = 0; i < 3; ++i) {
       when += milliseconds(random.below(i == 1 ? 1'000 : 6'000));
       const std::string node = random.below(2) == 0 ? "train-0" : "train-1";
       world.simulation.at(when, [&world, node] {
-        if (SimProcess* worker = world.simulation.find("worker", node)) world.simulation.kill(worker->pid());
+        if (SimProcess* worker = world.simulation.find("worker", node))
+          world.simulation.kill(worker->pid());
       });
     }
     world.to_the_end();
-    EXPECT_FALSE(world.run->failure().has_value()) << "seed " << seed << ": " << world.run->failure()->message;
+    EXPECT_FALSE(world.run->failure().has_value())
+        << "seed " << seed << ": " << world.run->failure()->message;
     EXPECT_GE(world.of("attempt").size(), 1u) << seed;
     EXPECT_EQ(world.left_behind(), 0) << "seed " << seed << ": " << world.names_left();
     std::int64_t attempt = 0;
     for (const Json& row : world.of("step")) {
-      EXPECT_GE(integer_at(row, "attempt"), attempt) << "seed " << seed << ": a step of an attempt that had ended";
+      EXPECT_GE(integer_at(row, "attempt"), attempt)
+          << "seed " << seed << ": a step of an attempt that had ended";
       attempt = std::max(attempt, integer_at(row, "attempt"));
     }
   }
 }
 
-// Kill anything at any time: the run ends, nothing stays paused, and an unproven end never reads clean.
+// Kill anything at any time: the run ends, nothing stays paused, and an unproven end never reads
+// clean.
 TEST(RunSimulation, AnythingMayDieAtAnyMoment) {
   for (std::uint64_t seed = 100; seed < 220; ++seed) {
     SimulatedRun world(seed);
@@ -479,9 +506,11 @@ TEST(RunSimulation, AnythingMayDieAtAnyMoment) {
     world.simulation.at(when, [&] {
       const auto processes = world.simulation.living(node);
       if (whole_controller) return world.simulation.kill(world.controller->pid());
-      if (!processes.empty()) world.simulation.kill(processes[random.below(processes.size())]->pid());
+      if (!processes.empty())
+        world.simulation.kill(processes[random.below(processes.size())]->pid());
     });
-    const bool ended = world.simulation.run_until([&] { return world.run->done() || !world.controller->alive(); }, seconds(400));
+    const bool ended = world.simulation.run_until(
+        [&] { return world.run->done() || !world.controller->alive(); }, seconds(400));
     ASSERT_TRUE(ended) << "seed " << seed;
     world.simulation.run_until([] { return false; }, world.simulation.now() + seconds(40));
     EXPECT_FALSE(world.paused()) << "seed " << seed;

@@ -15,7 +15,9 @@ class SimFiles final : public Files {
   SimFiles(SimNode& node, int pid, std::function<bool(int)> lives, std::function<void(int)> kill)
       : node_(node), pid_(pid), lives_(std::move(lives)), kill_(std::move(kill)) {}
   Status make_directories(const std::string&) override { return ok(); }
-  Status append(const std::string& path, std::string_view bytes) override { return append_synced(path, bytes); }
+  Status append(const std::string& path, std::string_view bytes) override {
+    return append_synced(path, bytes);
+  }
   Status append_synced(const std::string& path, std::string_view bytes) override {
     bytes = TRY(what_is_written(path, bytes));
     if (!bytes.empty()) node_.files[path].append(bytes);
@@ -23,7 +25,7 @@ class SimFiles final : public Files {
   }
   Status replace(const std::string& path, std::string_view bytes) override {
     TRY(what_is_written(path, bytes));
-    if (lives_(pid_)) node_.files[path] = bytes;   // else the new file was not yet renamed
+    if (lives_(pid_)) node_.files[path] = bytes;  // else the new file was not yet renamed
     return ok();
   }
   Status remove(const std::string& path) override {
@@ -32,13 +34,15 @@ class SimFiles final : public Files {
   }
   Result<std::string> read(const std::string& path) override {
     const auto it = node_.files.find(path);
-    if (it == node_.files.end()) return Error{Code::kSystem, "open " + path + ": No such file or directory"};
+    if (it == node_.files.end())
+      return Error{Code::kSystem, "open " + path + ": No such file or directory"};
     return it->second;
   }
   Result<std::vector<std::string>> list(const std::string& directory) override {
     std::vector<std::string> names;
     for (const auto& [path, bytes] : node_.files)
-      if (path.size() > directory.size() + 1 && path.compare(0, directory.size() + 1, directory + "/") == 0 &&
+      if (path.size() > directory.size() + 1 &&
+          path.compare(0, directory.size() + 1, directory + "/") == 0 &&
           path.find('/', directory.size() + 1) == std::string::npos)
         names.push_back(path.substr(directory.size() + 1));
     return names;
@@ -51,11 +55,13 @@ class SimFiles final : public Files {
   }
 
  private:
-  // The code of a killed process runs on to its next return in here, but nothing that it does counts.
+  // The code of a killed process runs on to its next return in here, but nothing that it does
+  // counts.
   Result<std::string_view> what_is_written(const std::string& path, std::string_view bytes) {
     if (!lives_(pid_)) return Error{Code::kSystem, "the writer is dead"};
     if (node_.disk_full) return Error{Code::kSystem, "write " + path + ": No space left on device"};
-    const std::optional<std::size_t> written = node_.kill_in_write ? node_.kill_in_write(path, bytes) : std::nullopt;
+    const std::optional<std::size_t> written =
+        node_.kill_in_write ? node_.kill_in_write(path, bytes) : std::nullopt;
     if (!written) return bytes;
     kill_(pid_);
     return bytes.substr(0, *written);
@@ -83,7 +89,8 @@ class SimHost final : public HostView {
         const bool held = simulation_.stopped(id.pid);
         // A model that moves is switched a hundred times a second.
         const auto switches = static_cast<std::uint64_t>(simulation_.now().count() / 10'000'000);
-        return std::vector<ThreadState>{{id.pid, held ? 't' : 'S', held ? process->tracer_ : 0, switches}};
+        return std::vector<ThreadState>{
+            {id.pid, held ? 't' : 'S', held ? process->tracer_ : 0, switches}};
       }
     return Error{Code::kUnavailable, "no such process"};
   }
@@ -146,8 +153,10 @@ SimProcess& Simulation::start_root(const std::string& node, const std::string& p
   return start(node, program, nullptr);
 }
 
-SimProcess& Simulation::start(const std::string& node, const std::string& program, SimProcess* parent) {
-  processes_.push_back(std::make_unique<SimProcess>(*this, *nodes_.at(node), program, next_pid_++, parent));
+SimProcess& Simulation::start(const std::string& node, const std::string& program,
+                              SimProcess* parent) {
+  processes_.push_back(
+      std::make_unique<SimProcess>(*this, *nodes_.at(node), program, next_pid_++, parent));
   return *processes_.back();
 }
 
@@ -172,7 +181,8 @@ bool Simulation::run_until(const std::function<bool()>& done, Time limit) {
 
 void Simulation::reap() {
   for (std::size_t i = 0; i < processes_.size(); ++i)
-    if (processes_[i]->alive_ && processes_[i]->role_ && processes_[i]->role_->done()) processes_[i]->die(0);
+    if (processes_[i]->alive_ && processes_[i]->role_ && processes_[i]->role_->done())
+      processes_[i]->die(0);
 }
 
 void Simulation::kill(int pid) {
@@ -201,19 +211,26 @@ bool Simulation::stopped(int pid) const {
   if (target == nullptr || target->tracer_ == 0) return false;
   if (target->node_.hold_outlives_guard) return true;
   for (const auto& process : processes_)
-    if (process->pid() == target->tracer_) return process->alive();   // the kernel lets go when the tracer dies
+    if (process->pid() == target->tracer_)
+      return process->alive();  // the kernel lets go when the tracer dies
   return false;
 }
 
-SimProcess::SimProcess(Simulation& simulation, SimNode& node, std::string program, int pid, SimProcess* parent)
-    : simulation_(simulation), node_(node), program_(std::move(program)), pid_(pid), parent_(parent),
-      files_(std::make_unique<SimFiles>(node, pid,
-                                        [&simulation](int holder) {
-                                          for (const auto& process : simulation.processes_)
-                                            if (process->pid() == holder) return process->alive();
-                                          return false;
-                                        },
-                                        [&simulation](int victim) { simulation.kill(victim); })),
+SimProcess::SimProcess(Simulation& simulation, SimNode& node, std::string program, int pid,
+                       SimProcess* parent)
+    : simulation_(simulation),
+      node_(node),
+      program_(std::move(program)),
+      pid_(pid),
+      parent_(parent),
+      files_(std::make_unique<SimFiles>(
+          node, pid,
+          [&simulation](int holder) {
+            for (const auto& process : simulation.processes_)
+              if (process->pid() == holder) return process->alive();
+            return false;
+          },
+          [&simulation](int victim) { simulation.kill(victim); })),
       host_(std::make_unique<SimHost>(simulation, node)) {}
 
 SimProcess::~SimProcess() = default;
@@ -254,7 +271,7 @@ void SimProcess::to_parent(std::function<void(ChildEvents&)> what) {
     if (!parent_->alive_ || line_is_cut(*parent_)) return;
     const auto it = parent_->children_.find(pid_);
     if (it == parent_->children_.end()) return;
-    ChildEvents events = it->second;   // a callback may forget the child
+    ChildEvents events = it->second;  // a callback may forget the child
     what(events);
   });
 }
@@ -279,7 +296,8 @@ Result<std::unique_ptr<Child>> SimProcess::spawn(const ChildSpec& spec, ChildEve
 }
 
 Status SimProcess::tell_parent(std::string_view line) {
-  if (!alive_ || parent_ == nullptr || !parent_->alive_) return Error{Code::kPeerLost, "nobody reads"};
+  if (!alive_ || parent_ == nullptr || !parent_->alive_)
+    return Error{Code::kPeerLost, "nobody reads"};
   to_parent([text = std::string(line)](ChildEvents& events) {
     if (events.on_line) events.on_line(text);
   });
@@ -297,7 +315,8 @@ Status SimProcess::signal(const ProcessId& process, int signal) {
 
 void SimProcess::deliver_signal(int signal) {
   if (!alive_) return;
-  if (signal == SIGKILL || (!parent_events_.on_signal && !simulation_.stopped(pid_))) return die(signal);
+  if (signal == SIGKILL || (!parent_events_.on_signal && !simulation_.stopped(pid_)))
+    return die(signal);
   if (parent_events_.on_signal) parent_events_.on_signal(signal);
 }
 
@@ -345,7 +364,8 @@ class SimHold final : public HostOperator {
     if (guard_.node().undo_fails || guard_.node().undo_fails_for.count(pid) != 0)
       return Error{Code::kSystem, "let go: Operation not permitted"};
     const Result<SimProcess*> target = find(operation);
-    const bool ours = target.ok() && ((*target)->tracer_ == guard_.pid() || guard_.node().hold_outlives_guard);
+    const bool ours =
+        target.ok() && ((*target)->tracer_ == guard_.pid() || guard_.node().hold_outlives_guard);
     if (ours && !guard_.node().undo_lies) (*target)->tracer_ = 0;
     return ok();
   }

@@ -1,9 +1,10 @@
-// Simulation: a whole cluster in one thread, from one seed, without a clock. Controller, agents and guards run their
-// real code over simulated Worlds; services, workers and the node's processes are small models. Time jumps from event
-// to event, so a run of a minute takes milliseconds.
+// Simulation: a whole cluster in one thread, from one seed, without a clock. Controller, agents and
+// guards run their real code over simulated Worlds; services, workers and the node's processes are
+// small models. Time jumps from event to event, so a run of a minute takes milliseconds.
 //
-// What can go wrong, on order: processes die at any moment, lines are cut (nothing arrives any more, silently), disks
-// fill up, undoing fails. What always differs: message delays, and the clocks of the nodes.
+// What can go wrong, on order: processes die at any moment, lines are cut (nothing arrives any
+// more, silently), disks fill up, undoing fails. What always differs: message delays, and the
+// clocks of the nodes.
 #pragma once
 
 #include <functional>
@@ -24,18 +25,20 @@ class SimProcess;
 
 struct SimNode {
   std::string name;
-  Time mono_offset{0}, boot_offset{0};   // node clock = simulation time + offset
+  Time mono_offset{0}, boot_offset{0};  // node clock = simulation time + offset
   std::map<std::string, std::string> files;
-  std::map<std::string, int> locks;      // path -> pid of the holder
-  bool cut = false;                      // its line to the controller carries nothing
+  std::map<std::string, int> locks;  // path -> pid of the holder
+  bool cut = false;                  // its line to the controller carries nothing
   bool disk_full = false;
   bool undo_fails = false;
-  std::set<int> undo_fails_for;          // processes
-  bool undo_lies = false;                // says ok and does nothing
-  bool hold_outlives_guard = false;      // as a fault does whose lease only its guard keeps
-  // Asked before each write: how many of its bytes reach the disk before its writer is killed; nothing: it lives.
-  std::function<std::optional<std::size_t>(const std::string& path, std::string_view bytes)> kill_in_write;
-  bool silent_workers = false;           // those of a later attempt are never ready
+  std::set<int> undo_fails_for;      // processes
+  bool undo_lies = false;            // says ok and does nothing
+  bool hold_outlives_guard = false;  // as a fault does whose lease only its guard keeps
+  // Asked before each write: how many of its bytes reach the disk before its writer is killed;
+  // nothing: it lives.
+  std::function<std::optional<std::size_t>(const std::string& path, std::string_view bytes)>
+      kill_in_write;
+  bool silent_workers = false;  // those of a later attempt are never ready
 };
 
 class Simulation {
@@ -47,16 +50,16 @@ class Simulation {
   // A process started from outside (the controller): its World. It lives until killed.
   SimProcess& start_root(const std::string& node, const std::string& program);
 
-  void at(Time when, std::function<void()> task);   // simulation time
+  void at(Time when, std::function<void()> task);  // simulation time
   Time now() const { return now_; }
   // Runs events until `done` or the time limit; false when the limit came first.
   bool run_until(const std::function<bool()>& done, Time limit);
 
   void kill(int pid);
-  SimProcess* find(const std::string& program, const std::string& node);   // newest living one; null
+  SimProcess* find(const std::string& program, const std::string& node);  // newest living one; null
   std::vector<SimProcess*> living(const std::string& node) const;
   SimNode& node(const std::string& name) { return *nodes_.at(name); }
-  bool stopped(int pid) const;         // held by a living tracer
+  bool stopped(int pid) const;  // held by a living tracer
   std::uint64_t random() { return random_.next(); }
 
  private:
@@ -64,7 +67,7 @@ class Simulation {
   friend class SimHost;
   friend class SimHold;
   SimProcess& start(const std::string& node, const std::string& program, SimProcess* parent);
-  void reap();                         // lets roles that are done exit
+  void reap();  // lets roles that are done exit
 
   struct Event {
     std::uint64_t order;
@@ -88,7 +91,8 @@ class SimRole {
 
 class SimProcess final : public World {
  public:
-  SimProcess(Simulation& simulation, SimNode& node, std::string program, int pid, SimProcess* parent);
+  SimProcess(Simulation& simulation, SimNode& node, std::string program, int pid,
+             SimProcess* parent);
   ~SimProcess() override;
 
   Time now(Clock clock) override;
@@ -131,7 +135,7 @@ class SimProcess final : public World {
   SimProcess* parent_;
   bool alive_ = true, outlives_parent_ = false, input_ended_ = false;
   int tracer_ = 0;
-  Time last_up_{0}, last_down_{0};       // lines keep their order
+  Time last_up_{0}, last_down_{0};  // lines keep their order
   TimerId next_timer_ = 1;
   std::set<TimerId> cancelled_;
   ParentEvents parent_events_;

@@ -13,7 +13,7 @@ namespace {
 
 Json calm_suite() {
   Json suite = fake_suite();
-  suite["phases"].erase(3);   // the one with a fault
+  suite["phases"].erase(3);  // the one with a fault
   suite["limits"] = {suite["limits"][4]};
   suite["limits"][0]["required"] = true;
   return suite;
@@ -31,8 +31,12 @@ struct Rounds {
     run.seed = 10 + runs.size();
     plans.push_back(run.plan());
     evidence.push_back(read_evidence(plans.back(), run.rows()));
-    runs.push_back({.placement = placement, .directory = placement + "-x", .round = static_cast<int>(runs.size()) + 1,
-                    .exit_code = exit_code, .plan = &plans.back(), .evidence = &evidence.back()});
+    runs.push_back({.placement = placement,
+                    .directory = placement + "-x",
+                    .round = static_cast<int>(runs.size()) + 1,
+                    .exit_code = exit_code,
+                    .plan = &plans.back(),
+                    .evidence = &evidence.back()});
   }
   Json compared() const { return compare_runs(runs, 7); }
 };
@@ -76,16 +80,19 @@ TEST(Compare, TellsPlacementsApart) {
   EXPECT_TRUE(apart["apart"]);
   EXPECT_EQ(apart["lower"], "physical");
   EXPECT_EQ(comparison["apart"][2]["figure"], "max_gap_p50");
-  EXPECT_FALSE(comparison["apart"][2]["apart"]);   // the same gaps everywhere
+  EXPECT_FALSE(comparison["apart"][2]["apart"]);  // the same gaps everywhere
 }
 
 TEST(Compare, SaysWhatItMeansInOneSentence) {
   const Json comparison = three_each().compared();
   const std::string meaning = comparison["meaning"];
   EXPECT_EQ(meaning.rfind("Sharing all cores, the median first token takes ", 0), 0u) << meaning;
-  EXPECT_NE(meaning.find("training keeps 50 % of its rate; on cores of its own, "), std::string::npos) << meaning;
+  EXPECT_NE(meaning.find("training keeps 50 % of its rate; on cores of its own, "),
+            std::string::npos)
+      << meaning;
   const std::string table = comparison_text(comparison);
-  for (const ComparisonFigure& row : comparison_figures()) EXPECT_NE(table.find(row.title), std::string::npos) << table;
+  for (const ComparisonFigure& row : comparison_figures())
+    EXPECT_NE(table.find(row.title), std::string::npos) << table;
   EXPECT_NE(table.find(meaning), std::string::npos);
 }
 
@@ -95,15 +102,18 @@ TEST(Compare, IsTheSameTwice) {
 
 TEST(Compare, OneShortRoundDecidesNothing) {
   Rounds rounds;
-  rounds.add("none", slowed(3, 2));   // 10 s of training alone: ten blocks
+  rounds.add("none", slowed(3, 2));  // 10 s of training alone: ten blocks
   const Json comparison = rounds.compared();
   EXPECT_EQ(comparison["status"], "inconclusive");
   EXPECT_EQ(figure(comparison, 0, "training_retained")["missing_reason"], "too_few_blocks");
-  EXPECT_NEAR(figure(comparison, 0, "training_retained")["together"], 5, 0.1);   // a value all the same
-  EXPECT_EQ(figure(comparison, 0, "ttft_p99")["missing_reason"], "n_too_small");   // 160 requests
+  EXPECT_NEAR(figure(comparison, 0, "training_retained")["together"], 5,
+              0.1);  // a value all the same
+  EXPECT_EQ(figure(comparison, 0, "ttft_p99")["missing_reason"], "n_too_small");  // 160 requests
   EXPECT_TRUE(figure(comparison, 0, "ttft_p50")["interval"].is_object());
   EXPECT_EQ(breaks_schema(comparison, comparison_schema()), "");
-  EXPECT_NE(std::string(comparison["meaning"]).find("what training keeps of its rate cannot be told"), std::string::npos);
+  EXPECT_NE(
+      std::string(comparison["meaning"]).find("what training keeps of its rate cannot be told"),
+      std::string::npos);
 }
 
 TEST(Compare, ARunThatWasNotMeasuredIsAnError) {
@@ -119,7 +129,7 @@ TEST(Compare, ARunThatWasNotMeasuredIsAnError) {
   silent.add("none", no_steps);
   comparison = silent.compared();
   EXPECT_EQ(comparison["status"], "error");
-  EXPECT_EQ(comparison["placements"][0]["rounds"], 3);   // its figures are left out
+  EXPECT_EQ(comparison["placements"][0]["rounds"], 3);  // its figures are left out
   EXPECT_EQ(compare_runs({}, 7)["status"], "inconclusive");
 }
 
@@ -130,7 +140,8 @@ TEST(Compare, ALateClientMakesItInconclusive) {
   rounds.add("none", late);
   const Json comparison = rounds.compared();
   EXPECT_EQ(comparison["status"], "inconclusive");
-  EXPECT_NE(comparison_text(comparison).find("sent late"), std::string::npos) << comparison_text(comparison);
+  EXPECT_NE(comparison_text(comparison).find("sent late"), std::string::npos)
+      << comparison_text(comparison);
 }
 
 TEST(Compare, AnInfiniteMedianIsShownAsSuch) {

@@ -21,21 +21,35 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-Json request(std::int64_t index, double sched_s, double ttft_s, const char* outcome = "OK", double max_gap_s = 0.002) {
+Json request(std::int64_t index, double sched_s, double ttft_s, const char* outcome = "OK",
+             double max_gap_s = 0.002) {
   const std::int64_t sched = FakeRows::kStart + FakeRows::ns(sched_s);
   const bool got = std::string_view(outcome) == "OK";
-  return {{"row", "request"}, {"load", "users"}, {"i", index}, {"sched", sched}, {"send", sched + 1000},
-          {"sent", sched + 2000}, {"first", got ? sched + FakeRows::ns(ttft_s) : 0},
-          {"last", got ? sched + FakeRows::ns(ttft_s + 1) : 0}, {"tokens", got ? 11 : 0}, {"events", got ? 11 : 0},
-          {"max_gap", FakeRows::ns(got ? max_gap_s : 0)}, {"outcome", outcome}, {"lag", 1000}};
+  return {{"row", "request"},
+          {"load", "users"},
+          {"i", index},
+          {"sched", sched},
+          {"send", sched + 1000},
+          {"sent", sched + 2000},
+          {"first", got ? sched + FakeRows::ns(ttft_s) : 0},
+          {"last", got ? sched + FakeRows::ns(ttft_s + 1) : 0},
+          {"tokens", got ? 11 : 0},
+          {"events", got ? 11 : 0},
+          {"max_gap", FakeRows::ns(got ? max_gap_s : 0)},
+          {"outcome", outcome},
+          {"lag", 1000}};
 }
 
 Json phase_row(const char* name, double begin_s, double settled_s, double end_s) {
-  return {{"row", "phase"}, {"name", name}, {"begin", FakeRows::kStart + FakeRows::ns(begin_s)},
-          {"settled", FakeRows::kStart + FakeRows::ns(settled_s)}, {"end", FakeRows::kStart + FakeRows::ns(end_s)}};
+  return {{"row", "phase"},
+          {"name", name},
+          {"begin", FakeRows::kStart + FakeRows::ns(begin_s)},
+          {"settled", FakeRows::kStart + FakeRows::ns(settled_s)},
+          {"end", FakeRows::kStart + FakeRows::ns(end_s)}};
 }
 
-// Requests 0.1 s apart through "baseline" (0 to 22 s) and "stall" (56 to 76 s); `bad` says which get 2 s to wait.
+// Requests 0.1 s apart through "baseline" (0 to 22 s) and "stall" (56 to 76 s); `bad` says which
+// get 2 s to wait.
 struct Scene {
   Plan plan = FakeRun{}.plan();
   std::vector<Json> rows = {phase_row("baseline", 0, 2, 22), phase_row("contention", 34, 36, 56),
@@ -53,8 +67,11 @@ struct Scene {
     fault("clean", 64.4, uncertainty_s);
   }
   void fault(const char* state, double at_s, double uncertainty_s) {
-    rows.push_back({{"row", "fault"}, {"fault", "stall/0"}, {"state", state},
-                    {"at", FakeRows::kStart + FakeRows::ns(at_s)}, {"uncertainty_ns", FakeRows::ns(uncertainty_s)}});
+    rows.push_back({{"row", "fault"},
+                    {"fault", "stall/0"},
+                    {"state", state},
+                    {"at", FakeRows::kStart + FakeRows::ns(at_s)},
+                    {"uncertainty_ns", FakeRows::ns(uncertainty_s)}});
   }
   JudgeInput read() {
     evidence = read_evidence(plan, rows);
@@ -63,8 +80,10 @@ struct Scene {
 };
 
 TEST(Recovery, ImpactIsTheFirstViolationThatStandsOutFromTheBaseline) {
-  // One violation in the baseline and one right after the injection: as usual. From 62.2 s on: not usual.
-  Scene scene([](double at) { return at == 5.0 || std::abs(at - 60.1) < 1e-6 || (at > 62.15 && at < 66); });
+  // One violation in the baseline and one right after the injection: as usual. From 62.2 s on: not
+  // usual.
+  Scene scene(
+      [](double at) { return at == 5.0 || std::abs(at - 60.1) < 1e-6 || (at > 62.15 && at < 66); });
   const JudgeInput input = scene.read();
   const Figure impact = time_to_impact(input, "users", faults_of_phase(input, "stall")[0]);
   ASSERT_TRUE(impact.value);
@@ -75,7 +94,8 @@ TEST(Recovery, ImpactIsTheFirstViolationThatStandsOutFromTheBaseline) {
 TEST(FaultFacts, AnEndThatNobodySawMayHaveComeAtOnce) {
   Scene scene([](double) { return false; });
   const FaultFacts seen = faults_of_phase(scene.read(), "stall")[0];
-  EXPECT_EQ(*seen.off_low, FakeRows::kStart + FakeRows::ns(64)) << "it was told when the revert began";
+  EXPECT_EQ(*seen.off_low, FakeRows::kStart + FakeRows::ns(64))
+      << "it was told when the revert began";
   std::erase_if(scene.rows, [](const Json& row) { return text_at(row, "state") == "reverting"; });
   const FaultFacts unseen = faults_of_phase(scene.read(), "stall")[0];
   EXPECT_EQ(*unseen.off_low, unseen.on);
@@ -85,7 +105,8 @@ TEST(FaultFacts, AnEndThatNobodySawMayHaveComeAtOnce) {
 TEST(Recovery, NoImpactIsSaidSo) {
   Scene scene([](double) { return false; });
   const JudgeInput input = scene.read();
-  EXPECT_EQ(time_to_impact(input, "users", faults_of_phase(input, "stall")[0]).missing, "no_impact");
+  EXPECT_EQ(time_to_impact(input, "users", faults_of_phase(input, "stall")[0]).missing,
+            "no_impact");
 }
 
 TEST(Recovery, RunsFromTheRevertToTheFirstRequestOfTheGoodRun) {
@@ -95,7 +116,8 @@ TEST(Recovery, RunsFromTheRevertToTheFirstRequestOfTheGoodRun) {
   const FaultFacts fault = faults_of_phase(input, "stall")[0];
   const Figure recover = time_to_recover(input, "users", fault, 20);
   ASSERT_TRUE(recover.value);
-  // The revert lies between 64 and 64.4 s; the last violation is scheduled at 65.9 s, the good run begins at 66 s.
+  // The revert lies between 64 and 64.4 s; the last violation is scheduled at 65.9 s, the good run
+  // begins at 66 s.
   EXPECT_NEAR(recover.interval->low, 1.5, 1e-6);
   EXPECT_NEAR(recover.interval->high, 2.0, 1e-6);
   EXPECT_NEAR(time_to_recover(input, "users", fault, 5).interval->high, 0.6, 1e-6);
@@ -124,17 +146,19 @@ TEST(Recovery, NotShownIsCensoredAtTheLastViolation) {
 TEST(Recovery, AHoleInTheNumbersBreaksTheRun) {
   Scene scene([](double at) { return at > 61 && at < 65; });
   std::erase_if(scene.rows, [](const Json& row) {
-    return text_at(row, "row") == "request" && integer_at(row, "i") == 220 + 100;   // scheduled at 66 s
+    return text_at(row, "row") == "request" &&
+           integer_at(row, "i") == 220 + 100;  // scheduled at 66 s
   });
   const JudgeInput input = scene.read();
   const Figure recover = time_to_recover(input, "users", faults_of_phase(input, "stall")[0], 20);
-  EXPECT_NEAR(recover.interval->high, 2.1, 1e-6);   // the run starts anew after the hole
+  EXPECT_NEAR(recover.interval->high, 2.1, 1e-6);  // the run starts anew after the hole
 }
 
 TEST(Requests, BelongToThePhaseOfTheirScheduledTime) {
   Scene scene([](double) { return false; });
   const JudgeInput input = scene.read();
-  EXPECT_EQ(measured_requests(input.evidence, "users", "baseline").size(), 200u);   // 2 to 22 s; settling left out
+  EXPECT_EQ(measured_requests(input.evidence, "users", "baseline").size(),
+            200u);  // 2 to 22 s; settling left out
   EXPECT_EQ(measured_requests(input.evidence, "users", "stall").size(), 200u);
 }
 
@@ -147,9 +171,9 @@ TEST(Requests, OnlyOkAnswersHaveFiniteLatencies) {
   const auto requests = measured_requests(input.evidence, "users", "stall");
   const auto samples = request_samples(requests, "inference.longest_wait");
   EXPECT_TRUE(std::isinf(samples.back()));
-  EXPECT_NEAR(samples[samples.size() - 2], 0.9, 1e-9);   // the gap, not the first token
+  EXPECT_NEAR(samples[samples.size() - 2], 0.9, 1e-9);  // the gap, not the first token
   const auto tpot = request_samples(requests, "inference.tpot");
-  EXPECT_NEAR(tpot.front(), 0.1, 1e-9);   // 1 s over 10 further tokens
+  EXPECT_NEAR(tpot.front(), 0.1, 1e-9);  // 1 s over 10 further tokens
   int bad = 0;
   for (const Request* one : requests) bad += is_good(*one, slo) ? 0 : 1;
   EXPECT_EQ(bad, 1);
@@ -158,11 +182,13 @@ TEST(Requests, OnlyOkAnswersHaveFiniteLatencies) {
 
 TEST(Requests, TokensCountInTheWindowInWhichTheyCame) {
   Plan plan = FakeRun{}.plan();
-  // 11 tokens from 21.5 s to 22.5 s, 0.1 s apart: those at 21.5 to 21.9 lie in the window that ends at 22 s.
+  // 11 tokens from 21.5 s to 22.5 s, 0.1 s apart: those at 21.5 to 21.9 lie in the window that ends
+  // at 22 s.
   const std::vector<Json> rows = {phase_row("baseline", 0, 2, 22), request(0, 21.4, 0.1)};
   const Evidence evidence = read_evidence(plan, rows);
-  const Figure rate = request_number({plan, evidence}, {.metric = judged_metric("inference.token_rate"), .load = "users",
-                                                        .phase = "baseline"});
+  const Figure rate = request_number(
+      {plan, evidence},
+      {.metric = judged_metric("inference.token_rate"), .load = "users", .phase = "baseline"});
   ASSERT_TRUE(rate.value);
   EXPECT_NEAR(*rate.value * 20, 5, 1e-6);
 }
@@ -188,7 +214,8 @@ TEST(Clocks, MapByTheNewestMeasurementBefore) {
   clocks.add("n", 200 * kSecond, 10 * kSecond + 5000, 2000);
   clocks.finish();
   EXPECT_EQ(clocks.to_controller("n", 95 * kSecond)->at, 105 * kSecond);
-  EXPECT_EQ(clocks.to_controller("n", 10 * kSecond)->at, 20 * kSecond);   // before the first: by the first
+  EXPECT_EQ(clocks.to_controller("n", 10 * kSecond)->at,
+            20 * kSecond);  // before the first: by the first
   EXPECT_EQ(clocks.to_controller("n", 195 * kSecond)->at, 205 * kSecond + 5000);
   EXPECT_EQ(clocks.to_controller("n", 195 * kSecond)->uncertainty_ns, 2000);
   EXPECT_EQ(clocks.to_controller("", 7)->at, 7);
@@ -199,10 +226,11 @@ TEST(Clocks, MapByTheNewestMeasurementBefore) {
 TEST(Clocks, StepsAndVaguenessAreTrouble) {
   ClockMap clocks;
   clocks.add("stepped", 100 * kSecond, 0, 1000);
-  clocks.add("stepped", 101 * kSecond, 2'000'000, 1000);   // 2 ms in 1 s; slewing explains 0.5 ms
+  clocks.add("stepped", 101 * kSecond, 2'000'000, 1000);  // 2 ms in 1 s; slewing explains 0.5 ms
   clocks.add("vague", 100 * kSecond, 0, 150'000'000);
   clocks.finish();
-  EXPECT_NE(clocks.trouble("stepped").find("stepped by 2.0 ms"), std::string::npos) << clocks.trouble("stepped");
+  EXPECT_NE(clocks.trouble("stepped").find("stepped by 2.0 ms"), std::string::npos)
+      << clocks.trouble("stepped");
   EXPECT_NE(clocks.trouble("vague").find("known to 150 ms only"), std::string::npos);
 }
 
@@ -213,9 +241,11 @@ TEST(TrainingFigures, RatesHaveNoFencePostAndFollowTheSlowestRank) {
   const Evidence evidence = read_evidence(plan, rows);
   const StepWindow alone = measured_steps({plan, evidence}, "trainer", "alone");
   EXPECT_NEAR(alone.rate(), 10, 1e-6);
-  const Figure retained = training_number({plan, evidence}, {.metric = judged_metric("training.retained"),
-                                                             .load = "trainer", .phase = "contention",
-                                                             .reference = "alone"});
+  const Figure retained =
+      training_number({plan, evidence}, {.metric = judged_metric("training.retained"),
+                                         .load = "trainer",
+                                         .phase = "contention",
+                                         .reference = "alone"});
   EXPECT_NEAR(*retained.value, 1 / 1.1, 1e-3);
 }
 
@@ -226,16 +256,21 @@ TEST(Validity, EveryAnnouncedRequestMustHaveItsRow) {
   std::map<std::string, int> counts;
   for (const Json& row : rows)
     if (text_at(row, "row") == "request") {
-      const double at = static_cast<double>(integer_at(row, "sched") + FakeRows::offset("edge-0") - FakeRows::kStart) * 1e-9;
+      const double at = static_cast<double>(integer_at(row, "sched") + FakeRows::offset("edge-0") -
+                                            FakeRows::kStart) *
+                        1e-9;
       ++counts[at < 22 ? "baseline" : at < 56 ? "contention" : "stall"];
     }
   const auto problems = [&] {
     const Evidence evidence = read_evidence(plan, rows);
     return phase_problems({plan, evidence}, "stall");
   };
-  rows.push_back({{"row", "ready"}, {"what", "users"}, {"node", "edge-0"}, {"info", {{"arrivals", {{"by_phase", counts}}}}}});
+  rows.push_back({{"row", "ready"},
+                  {"what", "users"},
+                  {"node", "edge-0"},
+                  {"info", {{"arrivals", {{"by_phase", counts}}}}}});
   EXPECT_TRUE(problems().empty()) << problems().front().detail;
-  counts["stall"] += 2;   // as if the last two had got lost
+  counts["stall"] += 2;  // as if the last two had got lost
   rows.back()["info"]["arrivals"]["by_phase"] = counts;
   ASSERT_FALSE(problems().empty());
   EXPECT_EQ(problems().front().reason, "missing_rows");
@@ -247,28 +282,32 @@ TEST(Validity, ServiceThatDiedByItselfIsAnErrorUnlessItIsTheFaultsTarget) {
   const Plan plan = run.plan();
   const auto problems_with = [&](const char* what, double at_s) {
     std::vector<Json> rows = run.rows();
-    rows.push_back({{"row", "exit"}, {"what", what}, {"node", "serve-0"}, {"status", "exit 1"}, {"expected", false},
+    rows.push_back({{"row", "exit"},
+                    {"what", what},
+                    {"node", "serve-0"},
+                    {"status", "exit 1"},
+                    {"expected", false},
                     {"at", FakeRows::kStart + FakeRows::ns(at_s)}});
     const Evidence evidence = read_evidence(plan, rows);
     return phase_problems({plan, evidence}, "stall");
   };
   EXPECT_EQ(problems_with("llm[1]", 62).front().reason, "process_exit");
-  EXPECT_EQ(problems_with("llm[0]", 59).front().reason, "process_exit");   // before the injection
+  EXPECT_EQ(problems_with("llm[0]", 59).front().reason, "process_exit");  // before the injection
   EXPECT_TRUE(problems_with("llm[0]", 62).empty());
-  EXPECT_TRUE(problems_with("llm[1]", 77).empty());                        // after the phase
+  EXPECT_TRUE(problems_with("llm[1]", 77).empty());  // after the phase
 }
 
 TEST(Judge, ACutRecordingAtTheTimeOfAFaultIsUnsafe) {
   FakeRun run;
   const Plan plan = run.plan();
   std::vector<Json> rows;
-  for (const Json& row : run.rows())   // everything after 59.5 s is lost; the fault was due at 60 s
-    if (text_at(row, "row") != "end" && text_at(row, "row") != "stop" && text_at(row, "row") != "request" &&
-        text_at(row, "row") != "phase_end" &&
+  for (const Json& row : run.rows())  // everything after 59.5 s is lost; the fault was due at 60 s
+    if (text_at(row, "row") != "end" && text_at(row, "row") != "stop" &&
+        text_at(row, "row") != "request" && text_at(row, "row") != "phase_end" &&
         !(text_at(row, "row") == "fault" && text_at(row, "state") != "planned"))
       rows.push_back(row);
   EXPECT_EQ(integer_at(judge(plan, rows).verdict, "exit_code"), 5);
-  std::erase_if(rows, [](const Json& row) {   // cut well before: nothing was injected
+  std::erase_if(rows, [](const Json& row) {  // cut well before: nothing was injected
     return text_at(row, "row") == "fault" || text_at(row, "name") == "stall";
   });
   EXPECT_EQ(integer_at(judge(plan, rows).verdict, "exit_code"), 3);

@@ -32,11 +32,28 @@ Plan plan_with_proxy() {
 }
 
 const std::vector<Json> kRows = {
-    {{"row", "clock"}, {"node", "serve-0"}, {"offset_ns", 5'000'000'000}, {"uncertainty_ns", 40'000}},
-    {{"row", "clock"}, {"node", "serve-0"}, {"offset_ns", 5'000'000'100}, {"uncertainty_ns", 30'000}},
-    {{"row", "ready"}, {"what", "llm[0]"}, {"node", "serve-0"}, {"info", {{"engine", "llama.cpp"}, {"shape", "4x256"}}}},
-    {{"row", "ready"}, {"what", "trainer"}, {"node", "train-1"}, {"rank", 1}, {"info", {{"backend", "ucx"}, {"transport", "tcp"}}}},
-    {{"row", "ready"}, {"what", "trainer"}, {"node", "train-0"}, {"rank", 0}, {"info", {{"backend", "ucx"}, {"transport", "tcp"}}}},
+    {{"row", "clock"},
+     {"node", "serve-0"},
+     {"offset_ns", 5'000'000'000},
+     {"uncertainty_ns", 40'000}},
+    {{"row", "clock"},
+     {"node", "serve-0"},
+     {"offset_ns", 5'000'000'100},
+     {"uncertainty_ns", 30'000}},
+    {{"row", "ready"},
+     {"what", "llm[0]"},
+     {"node", "serve-0"},
+     {"info", {{"engine", "llama.cpp"}, {"shape", "4x256"}}}},
+    {{"row", "ready"},
+     {"what", "trainer"},
+     {"node", "train-1"},
+     {"rank", 1},
+     {"info", {{"backend", "ucx"}, {"transport", "tcp"}}}},
+    {{"row", "ready"},
+     {"what", "trainer"},
+     {"node", "train-0"},
+     {"rank", 0},
+     {"info", {{"backend", "ucx"}, {"transport", "tcp"}}}},
 };
 
 TEST(Observed, TellsClocksServicesAndLoads) {

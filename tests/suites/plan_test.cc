@@ -29,7 +29,7 @@ TEST(Plan, SpreadsInstancesAndRanksOverNodesInOrder) {
   EXPECT_EQ(llm.instances[1].node, "serve-1");
   EXPECT_EQ(llm.instances[2].node, "serve-0");
   EXPECT_EQ(llm.instances[0].port, 8080);
-  EXPECT_EQ(llm.instances[2].port, 8081);   // the second on its node
+  EXPECT_EQ(llm.instances[2].port, 8081);  // the second on its node
   EXPECT_EQ(plan.load("trainer")->nodes,
             (std::vector<std::string>{"train-0", "train-1", "train-0", "train-1", "train-0"}));
   EXPECT_EQ(plan.load("users")->nodes, std::vector<std::string>{"edge-0"});
@@ -38,18 +38,18 @@ TEST(Plan, SpreadsInstancesAndRanksOverNodesInOrder) {
 TEST(Plan, StartsWhatStandsBehindFirst) {
   const Plan plan = plan_of(fake_suite());
   ASSERT_EQ(plan.services.size(), 2u);
-  EXPECT_EQ(plan.services[0].name, "llm");   // "front" comes first by name
+  EXPECT_EQ(plan.services[0].name, "llm");  // "front" comes first by name
   EXPECT_EQ(plan.services[1].name, "front");
 }
 
 TEST(Plan, FillsInDefaults) {
   const Plan plan = plan_of(fake_suite());
-  EXPECT_EQ(number_at(plan.load("users")->params, "deadline_s"), 10);   // of the slo
+  EXPECT_EQ(number_at(plan.load("users")->params, "deadline_s"), 10);  // of the slo
   EXPECT_EQ(plan.load("users")->slo->deadline_s, 10);
   EXPECT_EQ(plan.phase("contention")->begin_s, 34);
   EXPECT_EQ(plan.length_s(), 76);
   EXPECT_EQ(plan.phase("stall")->faults[0].id, "stall/0");
-  EXPECT_EQ(plan.limits[2].quantile, "max");   // longest_wait without one
+  EXPECT_EQ(plan.limits[2].quantile, "max");  // longest_wait without one
   EXPECT_EQ(plan.limits[2].check_id(), "stall/wait");
 }
 
@@ -81,7 +81,8 @@ TEST(Plan, JsonThatIsNoPlanIsCorrupt) {
   EXPECT_FALSE(plan_from_json(bad).ok());
   bad = good;
   bad["phases"][0]["measure_s"] = "20";
-  EXPECT_EQ(plan_from_json(bad).error().message, "plan/phases/0/measure_s is missing or of another type");
+  EXPECT_EQ(plan_from_json(bad).error().message,
+            "plan/phases/0/measure_s is missing or of another type");
 }
 
 TEST(SuiteSchema, KnowsTheCatalogue) {

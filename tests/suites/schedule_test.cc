@@ -12,14 +12,14 @@ namespace {
 TEST(Schedule, ALoadInConsecutivePhasesGoesOn) {
   const Schedule schedule = make_schedule(FakeRun{}.plan());
   ASSERT_EQ(schedule.loads.size(), 3u);
-  EXPECT_EQ(schedule.loads[0].load, "users");   // baseline
+  EXPECT_EQ(schedule.loads[0].load, "users");  // baseline
   EXPECT_EQ(schedule.loads[0].end_s, 22);
-  EXPECT_EQ(schedule.loads[1].load, "trainer");   // alone, contention, stall: one start
+  EXPECT_EQ(schedule.loads[1].load, "trainer");  // alone, contention, stall: one start
   EXPECT_EQ(schedule.loads[1].begin_s, 22);
   EXPECT_EQ(schedule.loads[1].end_s, 76);
   ASSERT_EQ(schedule.loads[1].phases.size(), 3u);
   EXPECT_EQ(schedule.loads[1].phases[0].end_s, schedule.loads[1].phases[1].begin_s);
-  EXPECT_EQ(schedule.loads[2].load, "users");   // again after the gap
+  EXPECT_EQ(schedule.loads[2].load, "users");  // again after the gap
   EXPECT_EQ(schedule.loads[2].begin_s, 34);
 }
 

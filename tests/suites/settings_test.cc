@@ -36,19 +36,27 @@ TEST(Settings, MayAddWhatTheSchemaKnows) {
   EXPECT_EQ(after("lease_s=20")["lease_s"], 20);
   EXPECT_EQ(after("services.llm.ready_s=5")["services"]["llm"]["ready_s"], 5);
   EXPECT_EQ(after("loads.trainer.slo.ttft_s=1")["loads"]["trainer"]["slo"]["ttft_s"], 1);
-  EXPECT_EQ(after("loads.users.params.answer_tokens=8")["loads"]["users"]["params"]["answer_tokens"], 8);
-  EXPECT_EQ(after("loads.users.params.arrivals.poisson.rate_per_s=10")["loads"]["users"]["params"]["arrivals"]["poisson"]
-                 ["rate_per_s"], 10);
+  EXPECT_EQ(
+      after("loads.users.params.answer_tokens=8")["loads"]["users"]["params"]["answer_tokens"], 8);
+  EXPECT_EQ(
+      after(
+          "loads.users.params.arrivals.poisson.rate_per_s=10")["loads"]["users"]["params"]
+                                                              ["arrivals"]["poisson"]["rate_per_s"],
+      10);
 }
 
 TEST(Settings, MisspeltPathsAreNamedWithTheNearestMember) {
-  EXPECT_EQ(error_of("placment=none"), "--set placment=none: the suite has no \"placment\"; did you mean \"placement\"?");
+  EXPECT_EQ(error_of("placment=none"),
+            "--set placment=none: the suite has no \"placment\"; did you mean \"placement\"?");
   EXPECT_EQ(error_of("limits.slaa.at_least=0.9"),
             "--set limits.slaa.at_least=0.9: \"limits\" has no \"slaa\"; did you mean \"sla\"?");
-  EXPECT_EQ(error_of("loads.user.on=edge"), "--set loads.user.on=edge: \"loads\" has no \"user\"; did you mean \"users\"?");
-  EXPECT_EQ(error_of("loads.users.slo.ttft=1"),
-            "--set loads.users.slo.ttft=1: \"loads.users.slo\" has no \"ttft\"; did you mean \"ttft_s\"?");
-  EXPECT_EQ(error_of("nodes.serv=3"), "--set nodes.serv=3: \"nodes\" has no \"serv\"; did you mean \"serve\"?");
+  EXPECT_EQ(error_of("loads.user.on=edge"),
+            "--set loads.user.on=edge: \"loads\" has no \"user\"; did you mean \"users\"?");
+  EXPECT_EQ(
+      error_of("loads.users.slo.ttft=1"),
+      "--set loads.users.slo.ttft=1: \"loads.users.slo\" has no \"ttft\"; did you mean \"ttft_s\"?");
+  EXPECT_EQ(error_of("nodes.serv=3"),
+            "--set nodes.serv=3: \"nodes\" has no \"serv\"; did you mean \"serve\"?");
   EXPECT_NE(error_of("limits.9.at_least=1").find("has no \"9\""), std::string::npos);
   EXPECT_NE(error_of("name.x=1").find("\"name\" has no \"x\""), std::string::npos);
   EXPECT_EQ(error_of("placement"), "--set placement: must be key=value");

@@ -61,7 +61,8 @@ class CgroupSystem : public testing::Test {
     const CgroupMounts mounts = find_cgroup_mounts(text_of("/proc/self/mountinfo"));
     std::vector<std::string> out;
     for (const std::string& root : {mounts.cpuset, mounts.freezer, mounts.unified}) {
-      if (!root.empty() && std::filesystem::exists(root + "/" + group_)) out.push_back(root + "/" + group_);
+      if (!root.empty() && std::filesystem::exists(root + "/" + group_))
+        out.push_back(root + "/" + group_);
     }
     return out;
   }
@@ -129,7 +130,8 @@ TEST_F(CgroupSystem, CpusAreThoseAskedForOrThoseOfTheParent) {
   EXPECT_EQ(cpus_of(start_in(group_ + "/half")), 1);
   EXPECT_EQ(cpus_of(start_in(group_ + "/half/child")), 1);
   EXPECT_EQ(cpus_of(start_in(group_ + "/all")), here);
-  ASSERT_TRUE(cgroup_create(group_ + "/all", "0").ok()) << "another list is applied to a group that exists";
+  ASSERT_TRUE(cgroup_create(group_ + "/all", "0").ok())
+      << "another list is applied to a group that exists";
   EXPECT_EQ(cpus_of(start_in(group_ + "/all")), 1);
   EXPECT_FALSE(cgroup_create(group_ + "/impossible", "4000").ok());
 }
@@ -157,7 +159,8 @@ TEST_F(CgroupSystem, RefusesToKillItsCallerAndToRemoveWhatIsInUse) {
 
   const int self = ::fork();
   if (self == 0) {
-    const bool refused = cgroup_join(group_).ok() && cgroup_kill(group_, milliseconds(100)).error().code == Code::kInvalid;
+    const bool refused = cgroup_join(group_).ok() &&
+                         cgroup_kill(group_, milliseconds(100)).error().code == Code::kInvalid;
     ::_exit(refused ? 0 : 1);
   }
   int status = 0;

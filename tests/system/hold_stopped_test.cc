@@ -88,12 +88,14 @@ TEST_F(HoldStoppedSystem, TheDeathOfTheHolderLetsEveryThreadRun) {
     const auto killed = steady_clock::now();
     holder.signal(SIGKILL);
     EXPECT_TRUE(eventually([&] { return victim.none_in('t'); }, milliseconds(200)));
-    took_ms.push_back(std::chrono::duration<double, std::milli>(steady_clock::now() - killed).count());
+    took_ms.push_back(
+        std::chrono::duration<double, std::milli>(steady_clock::now() - killed).count());
     EXPECT_TRUE(eventually([&] { return victim.turns() > turns; }, milliseconds(500)));
     EXPECT_TRUE(make_hold_stopped(victim.host())->verify_undone(HoldStopped{victim.id()}).ok());
   }
   std::sort(took_ms.begin(), took_ms.end());
-  std::printf("from SIGKILL of the holder to every thread running: median %.1f ms, worst %.1f ms\n", took_ms[2], took_ms[4]);
+  std::printf("from SIGKILL of the holder to every thread running: median %.1f ms, worst %.1f ms\n",
+              took_ms[2], took_ms[4]);
 }
 
 TEST_F(HoldStoppedSystem, ASignalThatComesMeanwhileArrivesAfterwards) {
@@ -177,7 +179,9 @@ TEST_F(HoldStoppedSystem, AProcessThatSomeoneElseTracesIsRefused) {
   const Result<std::string> preimage = first.hold->preimage(first.operation());
   ASSERT_FALSE(preimage.ok());
   EXPECT_EQ(preimage.error().code, Code::kUnavailable);
-  EXPECT_NE(preimage.error().message.find("already traced by process " + std::to_string(other.pid())), std::string::npos);
+  EXPECT_NE(
+      preimage.error().message.find("already traced by process " + std::to_string(other.pid())),
+      std::string::npos);
   EXPECT_FALSE(first.apply().ok());
   EXPECT_TRUE(first.undo().ok());
   EXPECT_TRUE(victim.all_in('t')) << "the other's hold is left alone";

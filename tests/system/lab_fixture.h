@@ -1,4 +1,5 @@
-// For tests of real labs: runs commands, and finds everything on this machine that carries a lab's name.
+// For tests of real labs: runs commands, and finds everything on this machine that carries a lab's
+// name.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ namespace mixproof {
 
 struct Outcome {
   int status = -1;
-  std::string text;   // stdout and stderr
+  std::string text;  // stdout and stderr
 };
 
 inline Outcome shell(const std::string& command) {
@@ -29,7 +30,8 @@ inline Outcome shell(const std::string& command) {
   std::FILE* pipe = ::popen(("( " + command + " ) 2>&1").c_str(), "r");
   if (pipe == nullptr) return outcome;
   char buffer[4096];
-  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) outcome.text.append(buffer, got);
+  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    outcome.text.append(buffer, got);
   const int status = ::pclose(pipe);
   if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
   return outcome;
@@ -40,7 +42,8 @@ inline std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Processes, mounts, loop devices, cgroups and directories that mention the name. Other labs may be up meanwhile.
+// Processes, mounts, loop devices, cgroups and directories that mention the name. Other labs may be
+// up meanwhile.
 inline std::vector<std::string> traces_of(const std::string& name) {
   std::vector<std::string> out;
   const auto lines_of = [&](const std::string& kind, const std::string& command) {
@@ -62,7 +65,8 @@ inline std::vector<std::string> traces_of(const std::string& name) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
     std::string line = text_of(entry.path().string() + "/cmdline");
     std::replace(line.begin(), line.end(), '\0', ' ');
-    if (line.find("lab-init --lab " + name + " ") != std::string::npos) out.push_back("process: " + line);
+    if (line.find("lab-init --lab " + name + " ") != std::string::npos)
+      out.push_back("process: " + line);
   }
   return out;
 }
@@ -76,7 +80,8 @@ inline std::string listed(const std::vector<std::string>& lines) {
 class LabSystem : public testing::Test {
  protected:
   void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root: a lab is made of namespaces, mounts and cgroups";
+    if (::geteuid() != 0)
+      GTEST_SKIP() << "needs root: a lab is made of namespaces, mounts and cgroups";
     name_ = "test-" + std::to_string(::getpid());
     links_before_ = shell("ip -o link").text;
   }
@@ -101,7 +106,9 @@ class LabSystem : public testing::Test {
     return request;
   }
 
-  static std::string lab_command(const std::string& words) { return format("%s lab %s", MIXPROOF_BINARY, words.c_str()); }
+  static std::string lab_command(const std::string& words) {
+    return format("%s lab %s", MIXPROOF_BINARY, words.c_str());
+  }
   Outcome in_node(const std::string& node, const std::string& command) const {
     return shell(lab_command("exec " + node + " --name " + name_ + " -- sh -c '" + command + "'"));
   }

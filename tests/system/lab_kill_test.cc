@@ -15,7 +15,8 @@ int start_up(const std::string& name) {
   const int pid = ::fork();
   if (pid != 0) return pid;
   ::freopen("/dev/null", "w", stderr);
-  ::execl(MIXPROOF_BINARY, "mixproof", "lab", "up", "--nodes", "4", "--name", name.c_str(), nullptr);
+  ::execl(MIXPROOF_BINARY, "mixproof", "lab", "up", "--nodes", "4", "--name", name.c_str(),
+          nullptr);
   ::_exit(1);
 }
 
@@ -38,7 +39,8 @@ std::chrono::microseconds time_of_up(const std::string& name) {
   for (int i = 0; i < 3; ++i) {
     const auto begin = steady_clock::now();
     EXPECT_EQ(end_of(start_up(name)), 0);
-    best = std::min(best, std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - begin));
+    best = std::min(
+        best, std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - begin));
     EXPECT_TRUE(lab_down(name).ok());
   }
   return best;
@@ -74,13 +76,16 @@ TEST_F(LabSystem, TheNextUpClearsWhatAKilledUpLeft) {
   int seen = 0;
   for (int i = 1; i < 6; ++i) {
     kill_up_after(name_, whole * i / 6);
-    if (traces_of(name_).empty() || shell(lab_command("status")).text.find(name_ + ": standing") != std::string::npos) {
-      ASSERT_TRUE(lab_down(name_).ok());   // killed too early or too late to leave a part of a lab
+    if (traces_of(name_).empty() ||
+        shell(lab_command("status")).text.find(name_ + ": standing") != std::string::npos) {
+      ASSERT_TRUE(lab_down(name_).ok());  // killed too early or too late to leave a part of a lab
       continue;
     }
     ++seen;
     EXPECT_EQ(end_of(start_up(name_)), 0) << i;
-    EXPECT_EQ(shell(lab_command("exec edge-0 --name " + name_ + " -- ping -c 1 -W 2 10.77.0.3")).status, 0);
+    EXPECT_EQ(
+        shell(lab_command("exec edge-0 --name " + name_ + " -- ping -c 1 -W 2 10.77.0.3")).status,
+        0);
     ASSERT_TRUE(lab_down(name_).ok());
   }
   EXPECT_GE(seen, 1);
@@ -113,7 +118,8 @@ TEST_F(LabSystem, ALabWhoseOwnerWasKilledIsStaleAndOthersAreNot) {
     ::_exit(lab_up(owned).ok() && lab_clear_stale().ok() ? 0 : 1);
   }
   ASSERT_EQ(end_of(owner), 0);
-  EXPECT_NE(listed(traces_of(name_)).find("--lab " + name_ + " --node"), std::string::npos) << "its nodes outlive it";
+  EXPECT_NE(listed(traces_of(name_)).find("--lab " + name_ + " --node"), std::string::npos)
+      << "its nodes outlive it";
   const Status cleared = lab_clear_stale();
   EXPECT_TRUE(cleared.ok()) << cleared.error().message;
   int stale = 0, standing_up = 0;
@@ -130,7 +136,8 @@ TEST_F(LabSystem, ADamagedRecordIsReportedAndTheLabClearedByName) {
   ASSERT_TRUE(lab_up(request()).ok());
   const std::string path = "/run/mixproof/labs/" + name_ + "/lab.json";
   const std::string text = text_of(path);
-  for (const std::string& damaged : {text.substr(0, text.size() / 2), std::string(), std::string("[]")}) {
+  for (const std::string& damaged :
+       {text.substr(0, text.size() / 2), std::string(), std::string("[]")}) {
     std::ofstream(path) << damaged;
     const Result<std::vector<Lab>> all = labs();
     ASSERT_TRUE(all.ok());
@@ -152,11 +159,12 @@ TEST_F(LabSystem, AFailedUpLeavesNothing) {
   wrong.init_binary = "/nonexistent/mixproof";
   const Result<Lab> lab = lab_up(wrong);
   ASSERT_FALSE(lab.ok());
-  EXPECT_NE(lab.error().message.find("/nonexistent/mixproof"), std::string::npos) << lab.error().message;
+  EXPECT_NE(lab.error().message.find("/nonexistent/mixproof"), std::string::npos)
+      << lab.error().message;
   EXPECT_EQ(listed(traces_of(name_)), "");
 
   wrong = request();
-  wrong.init_binary = "/bin/true";   // ends without a word
+  wrong.init_binary = "/bin/true";  // ends without a word
   const Result<Lab> silent = lab_up(wrong);
   ASSERT_FALSE(silent.ok());
   EXPECT_EQ(silent.error().code, Code::kPeerLost) << silent.error().message;
@@ -175,7 +183,8 @@ TEST_F(LabSystem, WhatOnlyResemblesALabIsLeftAlone) {
     if (!cgroup_join("mixproof/" + name_ + "x/node").ok()) ::_exit(1);
     while (true) ::pause();
   }
-  // A process whose number and start time the record names, as if the number had been handed on: it lacks the mark.
+  // A process whose number and start time the record names, as if the number had been handed on: it
+  // lacks the mark.
   const int stranger = ::fork();
   if (stranger == 0) {
     ::execlp("sleep", "mixproof", "1000", nullptr);
@@ -187,7 +196,8 @@ TEST_F(LabSystem, WhatOnlyResemblesALabIsLeftAlone) {
   const std::string pid = "\"pid\": " + std::to_string(lab->nodes[0].init_pid);
   ASSERT_NE(text.find(pid), std::string::npos) << text;
   const std::string ticks = "\"start_ticks\": " + std::to_string(lab->nodes[0].init_start);
-  const std::string start = shell("cut -d ' ' -f 22 /proc/" + std::to_string(stranger) + "/stat | tr -d '\\n'").text;
+  const std::string start =
+      shell("cut -d ' ' -f 22 /proc/" + std::to_string(stranger) + "/stat | tr -d '\\n'").text;
   text.replace(text.find(pid), pid.size(), "\"pid\": " + std::to_string(stranger));
   text.replace(text.find(ticks), ticks.size(), "\"start_ticks\": " + start);
   std::ofstream(path) << text;
@@ -199,7 +209,8 @@ TEST_F(LabSystem, WhatOnlyResemblesALabIsLeftAlone) {
   EXPECT_EQ(::waitpid(neighbour, nullptr, WNOHANG), 0) << "the neighbour lives";
   EXPECT_EQ(cgroup_members("mixproof/" + name_ + "x"), std::vector<int>{neighbour});
   EXPECT_EQ(shell("mountpoint -q " + foreign + "/mounted").status, 0);
-  EXPECT_FALSE(lab_process_alive(lab->nodes[0].init_pid, lab->nodes[0].init_start)) << "the real init is gone all the same";
+  EXPECT_FALSE(lab_process_alive(lab->nodes[0].init_pid, lab->nodes[0].init_start))
+      << "the real init is gone all the same";
 
   for (const int process : {stranger, neighbour}) {
     ::kill(process, SIGKILL);

@@ -1,4 +1,5 @@
-// What a lab is while it is up: nodes that are apart, joined by shaped links that lead nowhere else.
+// What a lab is while it is up: nodes that are apart, joined by shaped links that lead nowhere
+// else.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/stat.h>
@@ -25,7 +26,8 @@ double clock_shift(const LabNode& node, clockid_t clock) {
   if (::pipe(fds) != 0) return NAN;
   const int pid = ::fork();
   if (pid == 0) {
-    const int ns = ::open(("/proc/" + std::to_string(node.init_pid) + "/ns/time").c_str(), O_RDONLY);
+    const int ns =
+        ::open(("/proc/" + std::to_string(node.init_pid) + "/ns/time").c_str(), O_RDONLY);
     if (::setns(ns, CLONE_NEWTIME) != 0) ::_exit(1);
     const double inside = seconds(clock);
     ::_exit(::write(fds[1], &inside, sizeof inside) == sizeof inside ? 0 : 1);
@@ -52,7 +54,8 @@ TEST_F(LabSystem, NodesAreMachinesOfTheirOwn) {
     EXPECT_EQ(in_node(node.name, "ls /sys/class/net").text, "eth0\nlo\n");
     EXPECT_EQ(in_node(node.name, "cat /proc/1/comm").text, "mixproof-init\n");
     identities.insert(in_node(node.name, "cat /var/lib/mixproof/node.json").text);
-    EXPECT_EQ(text_of(node.state_dir + "/node.json"), in_node(node.name, "cat /var/lib/mixproof/node.json").text);
+    EXPECT_EQ(text_of(node.state_dir + "/node.json"),
+              in_node(node.name, "cat /var/lib/mixproof/node.json").text);
   }
   EXPECT_EQ(boots.size(), 4u) << "three nodes and this machine";
   EXPECT_EQ(identities.size(), 3u);
@@ -60,7 +63,8 @@ TEST_F(LabSystem, NodesAreMachinesOfTheirOwn) {
   EXPECT_EQ(boottime.size(), 3u);
   EXPECT_GE(*monotonic.begin(), 1000);
   const std::string identity = in_node("serve-1", "cat /var/lib/mixproof/node.json").text;
-  for (const char* part : {"\"node\":\"serve-1\"", "\"role\":\"serve\"", "\"address\":\"10.77.0.4\""})
+  for (const char* part :
+       {"\"node\":\"serve-1\"", "\"role\":\"serve\"", "\"address\":\"10.77.0.4\""})
     EXPECT_NE(identity.find(part), std::string::npos) << identity;
 }
 
@@ -77,13 +81,15 @@ TEST_F(LabSystem, ANodeSeesItsOwnProcessesOnlyAndItsInitReapsThem) {
     ::execvp(argv[0], argv.data());
     ::_exit(1);
   }
-  for (int i = 0; i < 200 && in_node("serve-0", "pgrep -f 471[1]").status != 0; ++i) ::usleep(10000);
+  for (int i = 0; i < 200 && in_node("serve-0", "pgrep -f 471[1]").status != 0; ++i)
+    ::usleep(10000);
   EXPECT_EQ(in_node("serve-0", "pgrep -f 471[1]").status, 0) << "its own node sees it";
   EXPECT_EQ(in_node("edge-0", "pgrep -f 471[1]").status, 1) << "another node does not";
 
-  in_node("edge-0", "(sleep 0.05 &)");   // its parent ends at once: the init adopts it
+  in_node("edge-0", "(sleep 0.05 &)");  // its parent ends at once: the init adopts it
   ::usleep(300000);
-  EXPECT_EQ(in_node("edge-0", "ps ax -o stat,comm | grep -c sleep").text, "0\n") << "neither running nor a zombie";
+  EXPECT_EQ(in_node("edge-0", "ps ax -o stat,comm | grep -c sleep").text, "0\n")
+      << "neither running nor a zombie";
 
   ASSERT_TRUE(lab_down(name_).ok());
   int status = 0;
@@ -104,9 +110,11 @@ TEST_F(LabSystem, NodesReachOneAnotherAndNothingElse) {
   // The fabric holds the bridge and one port a node: no device that could lead out, and no address.
   const std::string fabric = "nsenter -t " + std::to_string(lab->fabric_pid) + " -n ";
   EXPECT_EQ(shell(fabric + "ls /proc/net/dev_snmp6 | sort").status, 0);
-  EXPECT_EQ(shell(fabric + "ip -br link | cut -d ' ' -f 1 | cut -d @ -f 1 | sort").text, "bridge0\nlo\nport0\nport1\nport2\n");
+  EXPECT_EQ(shell(fabric + "ip -br link | cut -d ' ' -f 1 | cut -d @ -f 1 | sort").text,
+            "bridge0\nlo\nport0\nport1\nport2\n");
   EXPECT_EQ(shell(fabric + "ip -4 -br address show scope global").text, "");
-  EXPECT_EQ(shell("ip -br address | grep -c 10.77.0").text, "0\n") << "this machine is not on the lab's network";
+  EXPECT_EQ(shell("ip -br address | grep -c 10.77.0").text, "0\n")
+      << "this machine is not on the lab's network";
   EXPECT_EQ(shell("ip -o link").text, links_before_);
 }
 
@@ -122,7 +130,8 @@ TEST_F(LabSystem, LinksAreShapedAtBothEnds) {
   }
   for (const char* port : {"port0", "port1"}) {
     const std::string there =
-        shell("nsenter -t " + std::to_string(lab->fabric_pid) + " -n tc qdisc show dev " + port).text;
+        shell("nsenter -t " + std::to_string(lab->fabric_pid) + " -n tc qdisc show dev " + port)
+            .text;
     EXPECT_NE(there.find("rate 250Mbit"), std::string::npos) << there;
   }
 }
@@ -135,8 +144,9 @@ TEST_F(LabSystem, StorageIsOneFileSystemForAllNodesAndAllocatedInFull) {
   EXPECT_EQ(text_of(lab->dir + "/shared/note"), "from-edge\n");
   EXPECT_EQ(in_node("serve-0", "stat -f -c %T /run/mixproof/shared").text, "ext2/ext3\n");
   EXPECT_EQ(in_node("serve-0", "echo private > /var/lib/mixproof/mine").status, 0);
-  EXPECT_NE(in_node("edge-0", "cat /var/lib/mixproof/mine").status, 0) << "state directories are apart";
-  struct stat image{};
+  EXPECT_NE(in_node("edge-0", "cat /var/lib/mixproof/mine").status, 0)
+      << "state directories are apart";
+  struct stat image {};
   ASSERT_EQ(::stat((lab->dir + "/shared.img").c_str(), &image), 0);
   EXPECT_GE(image.st_blocks * 512, image.st_size);
 }
@@ -156,14 +166,18 @@ TEST_F(LabSystem, InitsAreInTheCgroupsOfTheirNodesAndKeepNothingOfTheirMaker) {
   ASSERT_TRUE(lab.ok()) << lab.error().message;
   for (const LabNode& node : lab->nodes) {
     const std::string proc = "/proc/" + std::to_string(node.init_pid);
-    EXPECT_NE(text_of(proc + "/cgroup").find("/" + node.cgroup), std::string::npos) << text_of(proc + "/cgroup");
+    EXPECT_NE(text_of(proc + "/cgroup").find("/" + node.cgroup), std::string::npos)
+        << text_of(proc + "/cgroup");
     EXPECT_EQ(shell("ls " + proc + "/fd").text, "0\n1\n2\n");
     EXPECT_NE(::getsid(node.init_pid), ::getsid(0));
-    EXPECT_NE(shell("ps -o ppid= -p " + std::to_string(node.init_pid)).text, std::to_string(::getpid()) + "\n");
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD}) ::kill(node.init_pid, signal);
+    EXPECT_NE(shell("ps -o ppid= -p " + std::to_string(node.init_pid)).text,
+              std::to_string(::getpid()) + "\n");
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD})
+      ::kill(node.init_pid, signal);
   }
   ::usleep(50000);
-  for (const LabNode& node : lab->nodes) EXPECT_TRUE(lab_process_alive(node.init_pid, node.init_start));
+  for (const LabNode& node : lab->nodes)
+    EXPECT_TRUE(lab_process_alive(node.init_pid, node.init_start));
 }
 
 TEST_F(LabSystem, TwoLabsAreApart) {
@@ -172,10 +186,12 @@ TEST_F(LabSystem, TwoLabsAreApart) {
   two.name = name_ + "-two";
   const Result<Lab> second = lab_up(two);
   ASSERT_TRUE(second.ok()) << second.error().message;
-  // The second lab's nodes were made while the first one's storage was mounted: they must not hold on to it.
+  // The second lab's nodes were made while the first one's storage was mounted: they must not hold
+  // on to it.
   const Status down = lab_down(name_);
   ASSERT_TRUE(down.ok()) << down.error().message;
-  for (const LabNode& node : second->nodes) EXPECT_TRUE(lab_process_alive(node.init_pid, node.init_start));
+  for (const LabNode& node : second->nodes)
+    EXPECT_TRUE(lab_process_alive(node.init_pid, node.init_start));
   const std::string prefix = lab_command("exec edge-0 --name " + two.name + " -- ");
   EXPECT_EQ(shell(prefix + "ping -c 1 -W 2 10.77.0.3").status, 0);
   EXPECT_EQ(shell(prefix + "touch /run/mixproof/shared/x").status, 0);
@@ -200,10 +216,12 @@ TEST_F(LabSystem, AClaimIsExclusiveAndEndsWithItsProcess) {
   const Status refused = lab_claim(lab.value());
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kRefused);
-  EXPECT_NE(refused.error().message.find(std::to_string(holder)), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find(std::to_string(holder)), std::string::npos)
+      << refused.error().message;
   const Outcome down = shell(lab_command("down " + name_));
   EXPECT_EQ(down.status, 6) << down.text;
-  EXPECT_TRUE(lab_process_alive(lab->nodes[0].init_pid, lab->nodes[0].init_start)) << "a lab in use stays up";
+  EXPECT_TRUE(lab_process_alive(lab->nodes[0].init_pid, lab->nodes[0].init_start))
+      << "a lab in use stays up";
 
   ::kill(holder, SIGKILL);
   ::waitpid(holder, nullptr, 0);
@@ -217,10 +235,13 @@ TEST_F(LabSystem, ALabWithADeadNodeCannotBeClaimed) {
   const Result<Lab> lab = lab_up(request());
   ASSERT_TRUE(lab.ok()) << lab.error().message;
   ::kill(lab->nodes[1].init_pid, SIGKILL);
-  for (int i = 0; i < 200 && lab_process_alive(lab->nodes[1].init_pid, lab->nodes[1].init_start); ++i) ::usleep(5000);
+  for (int i = 0; i < 200 && lab_process_alive(lab->nodes[1].init_pid, lab->nodes[1].init_start);
+       ++i)
+    ::usleep(5000);
   const Status refused = lab_claim(lab.value());
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().message.find("serve-0 is gone"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("serve-0 is gone"), std::string::npos)
+      << refused.error().message;
   EXPECT_FALSE(lab_is_stale(lab.value())) << "a person may want to look at it";
   EXPECT_EQ(in_node("serve-0", "true").status, 6);
 }
@@ -230,8 +251,11 @@ TEST_F(LabSystem, CommandLineSaysWhatHappenedByItsStatus) {
   const Outcome made = shell(lab_command(up));
   ASSERT_EQ(made.status, 0) << made.text;
   EXPECT_EQ(shell(lab_command(up)).status, 6) << "it is up already";
-  EXPECT_EQ(shell(lab_command("status --json") + " 2>/dev/null | python3 -c \"import json,sys; "
-                  "print([n['alive'] for l in json.load(sys.stdin) if l['name'] == '" + name_ + "' for n in l['nodes']])\"").text,
+  EXPECT_EQ(shell(lab_command("status --json") +
+                  " 2>/dev/null | python3 -c \"import json,sys; "
+                  "print([n['alive'] for l in json.load(sys.stdin) if l['name'] == '" +
+                  name_ + "' for n in l['nodes']])\"")
+                .text,
             "[True, True]\n");
   EXPECT_EQ(in_node("edge-0", "exit 7").status, 7);
   const Outcome unknown = shell(lab_command("exec edge-7 --name " + name_ + " -- true"));
@@ -240,13 +264,15 @@ TEST_F(LabSystem, CommandLineSaysWhatHappenedByItsStatus) {
   EXPECT_EQ(shell(lab_command("down " + name_)).status, 0);
   EXPECT_EQ(shell(lab_command("down " + name_)).status, 0) << "twice is once";
   EXPECT_EQ(shell(lab_command("exec edge-0 --name " + name_ + " -- true")).status, 6);
-  for (const char* wrong : {"", "sideways", "up --nodes 0", "up --node 3", "up --nodes", "up extra", "up --name ../x",
-                            "up --link-rate fast", "down a b", "down ../x", "exec edge-0", "status x", "down --all x"}) {
+  for (const char* wrong : {"", "sideways", "up --nodes 0", "up --node 3", "up --nodes", "up extra",
+                            "up --name ../x", "up --link-rate fast", "down a b", "down ../x",
+                            "exec edge-0", "status x", "down --all x"}) {
     const Outcome outcome = shell(lab_command(wrong));
     EXPECT_EQ(outcome.status, 4) << wrong << ": " << outcome.text;
     EXPECT_NE(outcome.text, "") << wrong;
   }
-  EXPECT_NE(shell(lab_command("up --node 3")).text.find("did you mean --nodes?"), std::string::npos);
+  EXPECT_NE(shell(lab_command("up --node 3")).text.find("did you mean --nodes?"),
+            std::string::npos);
   EXPECT_EQ(shell(lab_command("--help")).status, 0);
 }
 
@@ -255,7 +281,8 @@ TEST_F(LabSystem, WithoutRootNothingIsMadeAndThePersonIsToldWhatToDo) {
   // The binary may lie where others cannot look.
   const std::string copy = "/tmp/mixproof-" + name_;
   ASSERT_EQ(shell("install -m 0755 " MIXPROOF_BINARY " " + copy).status, 0);
-  for (const std::string& words : {"up --name " + name_, "down " + name_, std::string("exec edge-0 -- true")}) {
+  for (const std::string& words :
+       {"up --name " + name_, "down " + name_, std::string("exec edge-0 -- true")}) {
     const Outcome outcome = shell(as_nobody + copy + " lab " + words);
     EXPECT_EQ(outcome.status, 4) << outcome.text;
     EXPECT_NE(outcome.text.find("run it with sudo"), std::string::npos) << outcome.text;

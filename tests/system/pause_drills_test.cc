@@ -1,5 +1,5 @@
-// Drills with a real lab, real agents and real guards: whatever of ours is killed while a process is paused, it runs
-// again in time, `recover` proves it, and the node is as it was.
+// Drills with a real lab, real agents and real guards: whatever of ours is killed while a process
+// is paused, it runs again in time, `recover` proves it, and the node is as it was.
 #include <fcntl.h>
 
 #include <nlohmann/json.hpp>
@@ -49,7 +49,8 @@ class Command {
   // Its exit status, or -1 when it has not ended in time or not by itself.
   int status(milliseconds deadline) {
     int status = 0;
-    const bool ended = eventually([&] { return ::waitpid(process_.pid(), &status, WNOHANG) > 0; }, deadline);
+    const bool ended =
+        eventually([&] { return ::waitpid(process_.pid(), &status, WNOHANG) > 0; }, deadline);
     return ended && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
@@ -88,7 +89,7 @@ class PauseDrills : public LabSystem {
     directory_ = "/tmp/" + name_;
     std::filesystem::create_directories(directory_);
     LabRequest wanted = request();
-    node_ = "drill-" + std::to_string(::getpid());   // no other lab of this machine has such a node
+    node_ = "drill-" + std::to_string(::getpid());  // no other lab of this machine has such a node
     wanted.nodes = {{node_, "drill"}};
     const Result<Lab> lab = lab_up(wanted);
     ASSERT_TRUE(lab.ok()) << lab.error().message;
@@ -96,7 +97,8 @@ class PauseDrills : public LabSystem {
     // The group of agents that are started by hand stays with the lab.
     ASSERT_TRUE(cgroup_create(lab_.nodes[0].cgroup + "/by-hand", "").ok());
     victim_ = std::make_unique<Command>(
-        std::vector<std::string>{MIXPROOF_BINARY, "lab", "exec", node_, "--name", name_, "--", "python3", "-c", kBusy},
+        std::vector<std::string>{MIXPROOF_BINARY, "lab", "exec", node_, "--name", name_, "--",
+                                 "python3", "-c", kBusy},
         directory_ + "/victim.log");
     ASSERT_TRUE(eventually(
         [this] {
@@ -110,7 +112,9 @@ class PauseDrills : public LabSystem {
     for (std::string line; std::getline(status, line);)
       if (starts_with(line, "NSpid:")) inner_pid_ = line.substr(line.rfind('\t') + 1);
     // The kernel takes a second or two to find its own IPv6 addresses unique.
-    ASSERT_TRUE(eventually([this] { return (before_ = snapshot()).find("tentative") == std::string::npos; }, seconds(10)));
+    ASSERT_TRUE(
+        eventually([this] { return (before_ = snapshot()).find("tentative") == std::string::npos; },
+                   seconds(10)));
   }
 
   void TearDown() override {
@@ -123,23 +127,28 @@ class PauseDrills : public LabSystem {
   std::vector<ThreadState> threads() const {
     const auto host = make_real_host_view();
     const Result<ProcessId> process = host->identify(outer_pid_);
-    const auto threads = process.ok() ? host->threads(*process) : Result<std::vector<ThreadState>>(process.error());
+    const auto threads =
+        process.ok() ? host->threads(*process) : Result<std::vector<ThreadState>>(process.error());
     return threads.ok() ? *threads : std::vector<ThreadState>();
   }
   bool paused() const {
     const auto all = threads();
-    return !all.empty() && std::all_of(all.begin(), all.end(), [](const ThreadState& thread) { return thread.state == 't'; });
+    return !all.empty() && std::all_of(all.begin(), all.end(), [](const ThreadState& thread) {
+      return thread.state == 't';
+    });
   }
   bool runs() const {
     const auto all = threads();
-    return all.size() == 8 && std::none_of(all.begin(), all.end(), [](const ThreadState& thread) { return thread.stopped(); });
+    return all.size() == 8 && std::none_of(all.begin(), all.end(), [](const ThreadState& thread) {
+             return thread.stopped();
+           });
   }
   std::string snapshot() const { return node_snapshot(lab_, lab_.nodes[0], {outer_pid_}); }
 
   void inject(const std::string& length, const std::string& lease = "15s") {
     inject_ = std::make_unique<Command>(
-        std::vector<std::string>{MIXPROOF_BINARY, "fault", "inject", "process_pause", "--on", node_, "--pid", inner_pid_,
-                                 "--for", length, "--lease", lease, "--yes"},
+        std::vector<std::string>{MIXPROOF_BINARY, "fault", "inject", "process_pause", "--on", node_,
+                                 "--pid", inner_pid_, "--for", length, "--lease", lease, "--yes"},
         directory_ + "/inject" + std::to_string(++injections_) + ".log");
     ASSERT_TRUE(inject_->says("process_pause: effective", seconds(15))) << inject_->output();
     ASSERT_TRUE(paused());
@@ -158,14 +167,16 @@ class PauseDrills : public LabSystem {
 
   // `recover` says that the node is clean, the journal agrees, and the node is as it was.
   void expect_clean() {
-    const Outcome recovered = shell(format("timeout 30 %s fault recover --on %s", MIXPROOF_BINARY, node_.c_str()));
+    const Outcome recovered =
+        shell(format("timeout 30 %s fault recover --on %s", MIXPROOF_BINARY, node_.c_str()));
     EXPECT_EQ(recovered.status, 0) << recovered.text;
     EXPECT_EQ(journal_states().find_first_not_of("clean,"), std::string::npos) << journal_states();
     EXPECT_TRUE(runs());
     EXPECT_EQ(snapshot(), before_);
   }
   std::string journal_states() const {
-    const Outcome status = shell(format("timeout 30 %s fault status --json --on %s", MIXPROOF_BINARY, node_.c_str()));
+    const Outcome status =
+        shell(format("timeout 30 %s fault status --json --on %s", MIXPROOF_BINARY, node_.c_str()));
     std::string out;
     for (const std::string& line : split(status.text, '\n')) {
       const Result<Json> fault = parse_json(line, "status");
@@ -183,7 +194,8 @@ class PauseDrills : public LabSystem {
 
 TEST_F(PauseDrills, TheSnapshotSeesThePauseAndItsEnd) {
   EXPECT_EQ(snapshot(), before_) << "left alone it does not change";
-  for (const char* part : {"# links", "# packet filter", "# mounts", "# cgroups", "runs traced by 0"})
+  for (const char* part :
+       {"# links", "# packet filter", "# mounts", "# cgroups", "runs traced by 0"})
     EXPECT_NE(before_.find(part), std::string::npos) << before_;
   EXPECT_EQ(before_.find("not found"), std::string::npos) << before_;
   ASSERT_NO_FATAL_FAILURE(inject("2s"));
@@ -206,7 +218,9 @@ TEST_F(PauseDrills, KillingControllerAgentAndGuardTogether) {
     expect_clean();
   }
   std::sort(took_ms.begin(), took_ms.end());
-  std::printf("from SIGKILL of controller, agent and guard to running: median %.1f ms, worst %.1f ms\n", took_ms[1], took_ms[2]);
+  std::printf(
+      "from SIGKILL of controller, agent and guard to running: median %.1f ms, worst %.1f ms\n",
+      took_ms[1], took_ms[2]);
 }
 
 TEST_F(PauseDrills, KillingTheControllerAlone) {
@@ -215,7 +229,8 @@ TEST_F(PauseDrills, KillingTheControllerAlone) {
   const double took_ms = ms_until_running(seconds(2));
   EXPECT_GE(took_ms, 0) << "the agent reverts when nobody talks to it any more";
   std::printf("from SIGKILL of the controller to running: %.1f ms\n", took_ms);
-  EXPECT_TRUE(eventually([this] { return ::kill(agent_, 0) != 0 && ::kill(guard_, 0) != 0; }, seconds(5)));
+  EXPECT_TRUE(
+      eventually([this] { return ::kill(agent_, 0) != 0 && ::kill(guard_, 0) != 0; }, seconds(5)));
   EXPECT_EQ(journal_states(), "clean");
   expect_clean();
 }
@@ -224,13 +239,16 @@ TEST_F(PauseDrills, KillingTheAgentAlone) {
   ASSERT_NO_FATAL_FAILURE(inject("60s", "3s"));
   kill_hard(agent_);
   const auto killed = steady_clock::now();
-  EXPECT_TRUE(eventually([&] { return steady_clock::now() > killed + milliseconds(800); }, seconds(2)));
+  EXPECT_TRUE(
+      eventually([&] { return steady_clock::now() > killed + milliseconds(800); }, seconds(2)));
   EXPECT_TRUE(paused()) << "its guard holds it until the lease ends";
   const double took_ms = ms_until_running(milliseconds(2700));
   EXPECT_GE(took_ms, 0) << "its lease was 3 s";
   const int status = inject_->status(seconds(30));
   EXPECT_EQ(status, 3) << inject_->output();
-  EXPECT_NE(inject_->output().find("clean (proved by a new agent on " + node_ + ")"), std::string::npos) << inject_->output();
+  EXPECT_NE(inject_->output().find("clean (proved by a new agent on " + node_ + ")"),
+            std::string::npos)
+      << inject_->output();
   expect_clean();
 }
 
@@ -241,7 +259,8 @@ TEST_F(PauseDrills, KillingTheGuardAlone) {
   EXPECT_GE(took_ms, 0);
   std::printf("from SIGKILL of the guard to running: %.1f ms\n", took_ms);
   EXPECT_EQ(inject_->status(seconds(20)), 3) << "it did not last: " << inject_->output();
-  EXPECT_NE(inject_->output().find("process_pause: guard_lost"), std::string::npos) << inject_->output();
+  EXPECT_NE(inject_->output().find("process_pause: guard_lost"), std::string::npos)
+      << inject_->output();
   EXPECT_NE(inject_->output().find("process_pause: clean"), std::string::npos) << inject_->output();
   expect_clean();
 }
@@ -251,7 +270,9 @@ TEST_F(PauseDrills, KillingAgentAndGuard) {
   for (const int pid : {agent_, guard_}) kill_hard(pid);
   EXPECT_GE(ms_until_running(seconds(1)), 0);
   EXPECT_EQ(inject_->status(seconds(30)), 3) << inject_->output();
-  EXPECT_NE(inject_->output().find("clean (proved by a new agent on " + node_ + ")"), std::string::npos) << inject_->output();
+  EXPECT_NE(inject_->output().find("clean (proved by a new agent on " + node_ + ")"),
+            std::string::npos)
+      << inject_->output();
   expect_clean();
 }
 
@@ -261,7 +282,8 @@ TEST_F(PauseDrills, AGuardThatHangsIsKilledByRecoverWhenItsLeaseIsLongOver) {
   ::kill(guard_, SIGSTOP);
   inject_->kill();
   EXPECT_LT(ms_until_running(milliseconds(2500)), 0) << "a stopped guard does not let go";
-  const Outcome recovered = shell(format("timeout 40 %s fault recover --on %s", MIXPROOF_BINARY, node_.c_str()));
+  const Outcome recovered =
+      shell(format("timeout 40 %s fault recover --on %s", MIXPROOF_BINARY, node_.c_str()));
   EXPECT_EQ(recovered.status, 0) << recovered.text;
   EXPECT_TRUE(runs());
   expect_clean();

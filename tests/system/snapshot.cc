@@ -48,18 +48,20 @@ std::string threads_of(int pid) {
   const Result<ProcessId> process = host->identify(pid);
   if (!process.ok()) return "process " + std::to_string(pid) + " is gone\n";
   const Result<std::vector<ThreadState>> threads = host->threads(*process);
-  if (!threads.ok()) return "process " + std::to_string(pid) + ": " + threads.error().message + "\n";
+  if (!threads.ok())
+    return "process " + std::to_string(pid) + ": " + threads.error().message + "\n";
   std::string out = format("process %d, %zu threads\n", pid, threads->size());
   for (const ThreadState& thread : *threads)
-    out += format("  %d %s traced by %d\n", thread.tid, thread.stopped() ? "stopped" : "runs", thread.tracer);
+    out += format("  %d %s traced by %d\n", thread.tid, thread.stopped() ? "stopped" : "runs",
+                  thread.tracer);
   return out;
 }
 
 }  // namespace
 
 std::string node_snapshot(const Lab& lab, const LabNode& node, const std::vector<int>& pids) {
-  const Outcome inside =
-      shell(format("%s lab exec %s --name %s -- sh -c '%s'", MIXPROOF_BINARY, node.name.c_str(), lab.name.c_str(), kInside));
+  const Outcome inside = shell(format("%s lab exec %s --name %s -- sh -c '%s'", MIXPROOF_BINARY,
+                                      node.name.c_str(), lab.name.c_str(), kInside));
   std::string out = inside.text + "# cgroups\n" + cgroups_of(node) + "# threads\n";
   for (const int pid : pids) out += threads_of(pid);
   return out;

@@ -1,5 +1,5 @@
-// Training whose ranks, real worker processes, are killed in the middle of checkpoints: each attempt goes on from the
-// newest checkpoint that is wholly valid, and from no other.
+// Training whose ranks, real worker processes, are killed in the middle of checkpoints: each
+// attempt goes on from the newest checkpoint that is wholly valid, and from no other.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 constexpr int kRanks = 2;
 constexpr int kKills = 50;
 constexpr std::int64_t kSeed = 5;
-constexpr std::int64_t kEvery = 10;   // steps between checkpoints
+constexpr std::int64_t kEvery = 10;  // steps between checkpoints
 
 // `mixproof worker` and the lines that it writes.
 class Worker {
@@ -113,13 +113,27 @@ class Attempt {
  public:
   Attempt(const std::string& directory, int number, std::int64_t steps_before) {
     for (int rank = 0; rank < kRanks; ++rank)
-      workers_.push_back(std::make_unique<Worker>(
-          Json{{"probe", "training"}, {"name", "trainer"}, {"node", "here"}, {"address", "127.0.0.1"}, {"seed", kSeed},
-               {"rank", rank}, {"ranks", kRanks}, {"attempt", number}, {"steps_before", steps_before},
-               {"phases", Json::array()},
-               {"params", {{"ranks", kRanks}, {"gemm_n", 32}, {"gemm_repeats", 1}, {"gradient_bytes", 4'096},
-                           {"net_devices", "lo"}, {"step_deadline_s", 5}, {"checkpoint_every_steps", kEvery},
-                           {"checkpoint_bytes", 200'000}, {"checkpoint_deadline_s", 5}, {"checkpoint_dir", directory}}}}));
+      workers_.push_back(std::make_unique<Worker>(Json{{"probe", "training"},
+                                                       {"name", "trainer"},
+                                                       {"node", "here"},
+                                                       {"address", "127.0.0.1"},
+                                                       {"seed", kSeed},
+                                                       {"rank", rank},
+                                                       {"ranks", kRanks},
+                                                       {"attempt", number},
+                                                       {"steps_before", steps_before},
+                                                       {"phases", Json::array()},
+                                                       {"params",
+                                                        {{"ranks", kRanks},
+                                                         {"gemm_n", 32},
+                                                         {"gemm_repeats", 1},
+                                                         {"gradient_bytes", 4'096},
+                                                         {"net_devices", "lo"},
+                                                         {"step_deadline_s", 5},
+                                                         {"checkpoint_every_steps", kEvery},
+                                                         {"checkpoint_bytes", 200'000},
+                                                         {"checkpoint_deadline_s", 5},
+                                                         {"checkpoint_dir", directory}}}}));
     logs.resize(kRanks);
   }
 
@@ -127,7 +141,8 @@ class Attempt {
   bool pump(std::chrono::milliseconds deadline, const std::function<bool()>& done) {
     const auto end = Clock::now() + deadline;
     while (!done()) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
       if (left <= 0) return false;
       std::array<pollfd, kRanks> fds{};
       for (std::size_t i = 0; i < workers_.size(); ++i)
@@ -149,7 +164,8 @@ class Attempt {
     return true;
   }
   void kill(std::size_t rank) { workers_[rank]->kill(); }
-  // As a controller ends an attempt: those that are left are stopped. False when one does not end by itself.
+  // As a controller ends an attempt: those that are left are stopped. False when one does not end
+  // by itself.
   bool stop_all() {
     for (const auto& worker : workers_) worker->tell({{"do", "stop"}});
     return all_over(5s);
@@ -191,14 +207,16 @@ struct TrainingResume : testing::Test {
   std::string folder;
   void SetUp() override {
     SKIP_WITHOUT_UCX();
-    signal(SIGPIPE, SIG_IGN);   // workers die while they are told something
+    signal(SIGPIPE, SIG_IGN);  // workers die while they are told something
     std::string name = testing::TempDir() + "training-resume-XXXXXX";
     folder = mkdtemp(name.data());
   }
   void TearDown() override {
     if (!folder.empty()) std::filesystem::remove_all(folder);
   }
-  CheckpointStore store() const { return {folder + format("/%016llx", static_cast<unsigned long long>(kSeed)), 0, kRanks}; }
+  CheckpointStore store() const {
+    return {folder + format("/%016llx", static_cast<unsigned long long>(kSeed)), 0, kRanks};
+  }
 
   // By reading every byte of every checkpoint; {-1, 0} when none is valid.
   CheckpointKey newest_valid(int* torn = nullptr) const {
@@ -217,7 +235,9 @@ struct TrainingResume : testing::Test {
 CheckpointKey newest_acknowledged(const Attempt& attempt, CheckpointKey before) {
   for (const RankLog& log : attempt.logs)
     for (const Json& row : log.of("checkpoint"))
-      if (flag_at(row, "ok")) before = std::max(before, CheckpointKey{integer_at(row, "attempt"), integer_at(row, "step")});
+      if (flag_at(row, "ok"))
+        before =
+            std::max(before, CheckpointKey{integer_at(row, "attempt"), integer_at(row, "step")});
   return before;
 }
 
@@ -232,7 +252,8 @@ TEST_F(TrainingResume, GoesOnFromACompleteCheckpointWhereverItWasKilled) {
     Random random(static_cast<std::uint64_t>(number), "kills");
     Attempt attempt(folder, number, reached);
     const bool last = number == kKills;
-    ASSERT_TRUE(attempt.begin(last ? 500ms : 60s)) << attempt.logs[0].failed << " / " << attempt.logs[1].failed;
+    ASSERT_TRUE(attempt.begin(last ? 500ms : 60s))
+        << attempt.logs[0].failed << " / " << attempt.logs[1].failed;
     const std::int64_t from = expected.step;
     if (number > 0)
       for (const RankLog& log : attempt.logs) {
@@ -244,25 +265,31 @@ TEST_F(TrainingResume, GoesOnFromACompleteCheckpointWhereverItWasKilled) {
       }
     if (last) {
       ASSERT_TRUE(attempt.all_over(10s));
-      for (const RankLog& log : attempt.logs) EXPECT_TRUE(log.done && log.failed.empty()) << log.failed;
+      for (const RankLog& log : attempt.logs)
+        EXPECT_TRUE(log.done && log.failed.empty()) << log.failed;
       break;
     }
 
-    // Into a checkpoint of the victim, after one or two others: from its begin to twice as long as one took before.
+    // Into a checkpoint of the victim, after one or two others: from its begin to twice as long as
+    // one took before.
     const std::size_t victim = random.below(kRanks);
     const std::int64_t into = from + kEvery * static_cast<std::int64_t>(1 + random.below(3)) - 1;
     const RankLog& log = attempt.logs[victim];
-    ASSERT_TRUE(attempt.pump(10s, [&] { return !log.of("step").empty() && integer_at(log.of("step").back(), "step") >= into; }))
-        << log.failed;
+    ASSERT_TRUE(attempt.pump(10s, [&] {
+      return !log.of("step").empty() && integer_at(log.of("step").back(), "step") >= into;
+    })) << log.failed;
     std::int64_t usual_ns = 3'000'000;
     if (const auto before = log.of("checkpoint"); !before.empty())
       usual_ns = integer_at(before.back(), "done") - integer_at(before.back(), "begin");
-    const auto kill_at = Clock::now() + std::chrono::nanoseconds(random.below(2 * static_cast<std::uint64_t>(usual_ns)));
+    const auto kill_at = Clock::now() + std::chrono::nanoseconds(
+                                            random.below(2 * static_cast<std::uint64_t>(usual_ns)));
     while (Clock::now() < kill_at) {
     }
     attempt.kill(victim);
-    ASSERT_TRUE(attempt.pump(3s, [&] { return !attempt.logs[1 - victim].failed.empty(); })) << "nobody noticed";
-    EXPECT_TRUE(starts_with(attempt.logs[1 - victim].failed, "peer_lost")) << attempt.logs[1 - victim].failed;
+    ASSERT_TRUE(attempt.pump(3s, [&] { return !attempt.logs[1 - victim].failed.empty(); }))
+        << "nobody noticed";
+    EXPECT_TRUE(starts_with(attempt.logs[1 - victim].failed, "peer_lost"))
+        << attempt.logs[1 - victim].failed;
     ASSERT_TRUE(attempt.stop_all());
     for (const RankLog& one : attempt.logs) {
       ASSERT_FALSE(one.of("step").empty());
@@ -270,8 +297,11 @@ TEST_F(TrainingResume, GoesOnFromACompleteCheckpointWhereverItWasKilled) {
     }
     reached = attempt.reached(from);
     acknowledged = newest_acknowledged(attempt, acknowledged);
-    const std::int64_t last_saved = log.of("checkpoint").empty() ? from : integer_at(log.of("checkpoint").back(), "step");
-    if (!log.of("step").empty() && integer_at(log.of("step").back(), "step") + 1 >= last_saved + kEvery) ++in_checkpoint;
+    const std::int64_t last_saved =
+        log.of("checkpoint").empty() ? from : integer_at(log.of("checkpoint").back(), "step");
+    if (!log.of("step").empty() &&
+        integer_at(log.of("step").back(), "step") + 1 >= last_saved + kEvery)
+      ++in_checkpoint;
   }
   EXPECT_GE(in_checkpoint, kKills / 4) << "the kills must fall into checkpoints";
   EXPECT_GE(torn, 3) << "some of them must leave a torn one";
@@ -290,7 +320,8 @@ TEST_F(TrainingResume, NeverLoadsADamagedCheckpoint) {
   ASSERT_LT(older, newest);
   Attempt second(folder, 1, 1'000'000);
   ASSERT_TRUE(second.begin(60s));
-  for (const RankLog& log : second.logs) EXPECT_EQ(integer_at(log.of("resume")[0], "from_step"), older.step);
+  for (const RankLog& log : second.logs)
+    EXPECT_EQ(integer_at(log.of("resume")[0], "from_step"), older.step);
   EXPECT_TRUE(second.stop_all());
 }
 

@@ -1,5 +1,5 @@
-// A process of the test's own that faults are tried on: some threads that work, and one that keeps making short-lived
-// ones. It dies with the test.
+// A process of the test's own that faults are tried on: some threads that work, and one that keeps
+// making short-lived ones. It dies with the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -64,9 +64,12 @@ class Victim {
   };
 
   explicit Victim(int workers = 6)
-      : shared_(new (::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared),
-        process_([this, workers] { live(workers); }), host_(make_real_host_view()) {
-    EXPECT_TRUE(eventually([this] { return shared_->turns > 10 && shared_->threads_made > 10; }, std::chrono::seconds(10)));
+      : shared_(new (::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared),
+        process_([this, workers] { live(workers); }),
+        host_(make_real_host_view()) {
+    EXPECT_TRUE(eventually([this] { return shared_->turns > 10 && shared_->threads_made > 10; },
+                           std::chrono::seconds(10)));
     id_ = host_->identify(process_.pid()).value();
   }
   ~Victim() {
@@ -106,7 +109,7 @@ class Victim {
   }
 
  private:
-  static inline Shared* in_child_ = nullptr;   // for the signal handler
+  static inline Shared* in_child_ = nullptr;  // for the signal handler
 
   void live(int workers) {
     in_child_ = shared_;

@@ -39,7 +39,8 @@ struct Line {
   }
   void greet() { channel->line(R"({"mixproof":"agent","build":"b"})"); }
   void ask(const std::string& what, Time deadline = seconds(5)) {
-    channel->ask({{"do", what}}, deadline, [this](const Result<Json>& reply) { replies.push_back(reply); });
+    channel->ask({{"do", what}}, deadline,
+                 [this](const Result<Json>& reply) { replies.push_back(reply); });
   }
   void pass(Time time) {
     simulation.run_until([] { return false; }, simulation.now() + time);
@@ -56,7 +57,8 @@ struct Line {
 
 TEST(Channel, BannersBeforeTheHandshakeAreKeptForErrors) {
   Line line;
-  for (const char* text : {"Welcome", "", "{not json", "{\"a\":1}", "[1]", "last one"}) line.channel->line(text);
+  for (const char* text : {"Welcome", "", "{not json", "{\"a\":1}", "[1]", "last one"})
+    line.channel->line(text);
   EXPECT_TRUE(line.handshakes.empty());
   EXPECT_EQ(line.channel->banner(), "{not json | {\"a\":1} | [1] | last one") << "the last lines";
   line.greet();
@@ -80,7 +82,8 @@ TEST(Channel, RepliesFindTheirRequests) {
   line.greet();
   line.ask("one");
   line.ask("two");
-  EXPECT_EQ(line.child.sent, (std::vector<std::string>{R"({"do":"one","id":1})", R"({"do":"two","id":2})"}));
+  EXPECT_EQ(line.child.sent,
+            (std::vector<std::string>{R"({"do":"one","id":1})", R"({"do":"two","id":2})"}));
   line.channel->line(R"({"re":2,"ok":{"x":5}})");
   line.channel->line(R"({"re":1,"error":{"code":"refused","message":"not now"}})");
   ASSERT_EQ(line.replies.size(), 2u);
@@ -99,7 +102,8 @@ TEST(Channel, ALateReplyIsATimeoutOnceAndNothingMore) {
   line.pass(seconds(2));
   ASSERT_EQ(line.replies.size(), 1u);
   EXPECT_EQ(line.replies[0].error().code, Code::kTimeout);
-  EXPECT_NE(line.replies[0].error().message.find("agent x did not answer 'slow'"), std::string::npos);
+  EXPECT_NE(line.replies[0].error().message.find("agent x did not answer 'slow'"),
+            std::string::npos);
   line.channel->line(R"({"re":1,"ok":{}})");
   line.channel->line(R"({"re":77,"ok":{}})");
   line.pass(seconds(10));
@@ -111,7 +115,8 @@ TEST(Channel, ALateReplyIsATimeoutOnceAndNothingMore) {
 }
 
 TEST(Channel, ADamagedLineAfterTheHandshakeBreaksIt) {
-  for (const char* damaged : {"Connection closed", "", "{\"re\":1,", "{\"re\":1}{\"re\":2}", "\x80\xff"}) {
+  for (const char* damaged :
+       {"Connection closed", "", "{\"re\":1,", "{\"re\":1}{\"re\":2}", "\x80\xff"}) {
     Line line;
     line.greet();
     line.ask("one");

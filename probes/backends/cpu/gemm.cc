@@ -11,14 +11,14 @@
 namespace mixproof {
 namespace {
 
-// OpenBLAS starts its threads when it is loaded, and a signal that a process waits for in an orderly way (a guard's
-// SIGTERM, a run's Ctrl-C) would end it through such a thread. So nothing is linked against it: it is opened by those
-// who compute.
+// OpenBLAS starts its threads when it is loaded, and a signal that a process waits for in an
+// orderly way (a guard's SIGTERM, a run's Ctrl-C) would end it through such a thread. So nothing is
+// linked against it: it is opened by those who compute.
 struct Blas {
   decltype(&cblas_sgemm) sgemm = nullptr;
   decltype(&openblas_set_num_threads) set_num_threads = nullptr;
   decltype(&openblas_get_corename) get_corename = nullptr;
-  std::string trouble;   // why it cannot be used; else empty
+  std::string trouble;  // why it cannot be used; else empty
 };
 
 Blas open_blas() {
@@ -26,9 +26,10 @@ Blas open_blas() {
   void* library = ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) {
     blas.sgemm = reinterpret_cast<decltype(blas.sgemm)>(::dlsym(library, "cblas_sgemm"));
-    blas.set_num_threads =
-        reinterpret_cast<decltype(blas.set_num_threads)>(::dlsym(library, "openblas_set_num_threads"));
-    blas.get_corename = reinterpret_cast<decltype(blas.get_corename)>(::dlsym(library, "openblas_get_corename"));
+    blas.set_num_threads = reinterpret_cast<decltype(blas.set_num_threads)>(
+        ::dlsym(library, "openblas_set_num_threads"));
+    blas.get_corename =
+        reinterpret_cast<decltype(blas.get_corename)>(::dlsym(library, "openblas_get_corename"));
   }
   if (blas.sgemm == nullptr || blas.set_num_threads == nullptr || blas.get_corename == nullptr) {
     const char* why = ::dlerror();
@@ -107,8 +108,6 @@ Status Gemm::verify() {
   return ok();
 }
 
-std::string Gemm::core_name() {
-  return blas().trouble.empty() ? blas().get_corename() : "unknown";
-}
+std::string Gemm::core_name() { return blas().trouble.empty() ? blas().get_corename() : "unknown"; }
 
 }  // namespace mixproof

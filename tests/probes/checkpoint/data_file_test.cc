@@ -28,7 +28,8 @@ TEST_F(TrainingData, IsWrittenOnceAndReadInPieces) {
   const auto data = DataFile::open(path, 10'003, 3);
   ASSERT_TRUE(data);
   std::vector<std::byte> some(1'003);
-  for (const std::int64_t offset : {0, 8, 4'096, 9'000}) EXPECT_TRUE(data->read(offset, some)) << offset;
+  for (const std::int64_t offset : {0, 8, 4'096, 9'000})
+    EXPECT_TRUE(data->read(offset, some)) << offset;
   EXPECT_EQ(data->read(9'008, some).error().code, Code::kCorrupt) << "beyond its end";
 }
 

@@ -13,7 +13,8 @@ ParameterState after(std::vector<float> sums, std::uint64_t seed = 7) {
   return state;
 }
 
-std::vector<std::byte> bytes_of(const ParameterState& state, std::int64_t rank, std::size_t size = 1003) {
+std::vector<std::byte> bytes_of(const ParameterState& state, std::int64_t rank,
+                                std::size_t size = 1003) {
   std::vector<std::byte> out(size);
   state.write(rank, out);
   return out;

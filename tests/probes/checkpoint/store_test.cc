@@ -238,7 +238,8 @@ TEST(NewestOfAll, IsTheNewestThatEveryRankNamed) {
     for (const CheckpointKey& key : keys) survey.push_back({key, ""});
     return usable_text(survey);
   };
-  const std::vector<std::string> texts = {text({{1, 9}, {0, 20}, {0, 10}}), text({{0, 20}, {0, 10}})};
+  const std::vector<std::string> texts = {text({{1, 9}, {0, 20}, {0, 10}}),
+                                          text({{0, 20}, {0, 10}})};
   EXPECT_EQ(newest_of_all(texts), (CheckpointKey{0, 20}));
   EXPECT_EQ(newest_of_all(std::vector<std::string>{texts[0], ""}), std::nullopt);
   EXPECT_EQ(newest_of_all(std::vector<std::string>{"nonsense\n"}), std::nullopt);
