@@ -176,7 +176,9 @@ void FaultRun::look(const std::string& moment, std::function<void()> then) {
     } else {
       for (const auto& [node, names] : tasks) places[node].tasks = names;
     }
-    for (auto& [node, targets] : places) {
+    for (auto& place : places) {
+      const std::string& node = place.first;
+      ProbeTargets& targets = place.second;
       if (text_at(control, "of") != "target" && node == order_.node)
         std::erase_if(targets.tasks, [this](const std::string& name) {
           return std::find(order_.target.tasks.begin(), order_.target.tasks.end(), name) !=
@@ -190,13 +192,17 @@ void FaultRun::look(const std::string& moment, std::function<void()> then) {
            {"moment", moment},
            {"control", positive ? "positive" : "negative"},
            {"fault", id()}},
-          targets, [this, moment, key, field, one_done](const Result<std::vector<Json>>& rows) {
+          targets,
+          [this, moment, key, field, node, one_done](const Result<std::vector<Json>>& rows) {
             Look& seen = looks_[moment];
+            const std::size_t before = seen.values[key].size();
             if (!rows.ok()) seen.trouble = rows.error().message;
             if (rows.ok())
               for (const Json& row : *rows)
                 if (const Json* value = member(row, field); value != nullptr && value->is_number())
                   seen.values[key].push_back(value->get<double>());
+            if (rows.ok() && seen.values[key].size() == before)
+              seen.trouble = "nothing was seen on " + node;
             one_done();
           });
     }
@@ -242,6 +248,11 @@ void FaultRun::judge_effect() {
                                    high));
     }
   }
+  // One node that was not seen is enough: what it hides may be collateral.
+  for (const char* moment : {"before", "during"})
+    if (const std::string& trouble = looks_[moment].trouble; reasons.empty() && !trouble.empty())
+      reasons.push_back(std::string("a control was not seen ") + moment + " the fault (" + trouble +
+                        ")");
   state(reasons.empty() ? "effective" : "not_effective", world_.now(Clock::kMonotonic),
         join(reasons, "; "), evidence());
 }

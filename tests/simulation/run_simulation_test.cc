@@ -326,6 +326,20 @@ TEST(RunSimulation, AStopRevertsFirst) {
   EXPECT_EQ(world.left_behind(), 0);
 }
 
+// Collateral could hide where nobody looked: a control that one node does not answer proves
+// nothing.
+TEST(RunSimulation, AControlThatIsNotSeenOnOneNodeMakesTheFaultNotEffective) {
+  SimulatedRun world(19);
+  ASSERT_TRUE(world.simulation.run_until([&] { return world.last_fault_state() == "injected"; },
+                                         seconds(60)));
+  world.simulation.kill(world.simulation.find("llm", "serve-1")->pid());
+  world.to_the_end();
+  const auto states = world.fault_states();
+  EXPECT_EQ(std::find(states.begin(), states.end(), "effective"), states.end());
+  EXPECT_NE(std::find(states.begin(), states.end(), "not_effective"), states.end());
+  EXPECT_EQ(world.last_fault_state(), "clean");
+}
+
 TEST(RunSimulation, AFaultOnAProcessThatStandsStillAlreadyIsNotEffective) {
   SimulatedRun world(16);
   ASSERT_TRUE(world.simulation.run_until([&] { return world.last_fault_state() == "planned"; },
