@@ -48,8 +48,9 @@ constexpr int kSamples = 64;                   // elements of the sum that are c
 constexpr std::int64_t kWholeCheckEvery = 50;  // steps between checks of all elements
 constexpr std::int64_t kWarmUpStep = -1;
 constexpr int kKeptCheckpoints = 2;  // one more than needed: the newest may prove unreadable
-// In the last element of the sum; the ranks' wishes add up to less than kWantsStop only when all of
-// them are kWantsEnd (there are at most 1024 ranks).
+// In the last element of the sum, where the ranks' wishes add up to less than kWantsStop only when
+// all of them are kWantsEnd (there are at most 1024 ranks); and as a vote on a checkpoint, where 1
+// stands for a failure.
 constexpr float kWantsEnd = 1, kWantsStop = 2048;
 constexpr const char* kSharedDir = "/run/mixproof/shared";  // of a node
 constexpr const char* kDataFile = "data";
@@ -128,9 +129,10 @@ class Training final : public Probe {
   Status read_data(const ProbeContext& context);
   bool compute(const std::stop_token& stop);  // false when a stop cut it short
   void verify(const GradientKey& key, bool whole);
-  Result<bool> step(ProbeContext& context, std::int64_t end_ns);   // whether there is a next one
-  Result<bool> checkpoint(ProbeContext& context);                  // whether training goes on
-  Result<Outcome> agree(const ProbeContext& context, bool* good);  // false when one said so
+  Result<bool> step(ProbeContext& context, std::int64_t end_ns);  // whether there is a next one
+  Result<bool> checkpoint(ProbeContext& context);                 // whether training goes on
+  static float vote_of(const Status& saved, const std::stop_token& stop);
+  Result<float> agree(const ProbeContext& context, float vote, Outcome* outcome);
   Result<bool> left_by_stop(const ProbeContext& context) const;
   void leave_storage() const;
 
@@ -423,14 +425,21 @@ Result<bool> Training::checkpoint(ProbeContext& context) {
   Status saved = corrupt_ ? Status(Error(*corrupt_).in("not saved"))
                           : store_->save(key, parameters_, context.stop);
   const std::int64_t end = now_ns();
-  bool good = saved.ok();
-  if (TRY(agree(context, &good)) == Outcome::kStopped) return left_by_stop(context);
-  if (good) {
+  Outcome outcome = Outcome::kStopped;
+  float votes = TRY(agree(context, vote_of(saved, context.stop), &outcome));
+  if (outcome == Outcome::kStopped) return left_by_stop(context);
+  if (votes == 0.0F) {
     if (rank_ == 0) saved = store_->complete(key);
-    good = saved.ok();
     // Without an answer the marker may be there or not: either way the files say what is true.
-    if (TRY(agree(context, &good)) == Outcome::kStopped) return left_by_stop(context);
+    votes = TRY(agree(context, vote_of(saved, context.stop), &outcome));
+    if (outcome == Outcome::kStopped) return left_by_stop(context);
   }
+  if (votes >= kWantsStop) {
+    // Cut short by a stop: not a checkpoint that failed, and not one to keep.
+    static_cast<void>(store_->discard(key));
+    return false;
+  }
+  const bool good = votes == 0.0F;
   const std::int64_t done = now_ns();
   std::string detail = saved ? "" : saved.error().message;
   if (!good && saved) detail = "another rank could not save its part";
@@ -452,12 +461,17 @@ Result<bool> Training::checkpoint(ProbeContext& context) {
   return true;
 }
 
-Result<Outcome> Training::agree(const ProbeContext& context, bool* good) {
-  vote_ = *good ? 0.0F : 1.0F;
-  const Outcome outcome =
+float Training::vote_of(const Status& saved, const std::stop_token& stop) {
+  if (saved.ok()) return 0.0F;
+  return stop.stop_requested() && saved.error().code == Code::kRefused ? kWantsStop : 1.0F;
+}
+
+// The sum of all ranks' votes; every rank gets the same.
+Result<float> Training::agree(const ProbeContext& context, float vote, Outcome* outcome) {
+  vote_ = vote;
+  *outcome =
       TRY(communicator_->all_reduce_sum({&vote_, 1}, patience(context, checkpoint_deadline_s_)));
-  *good = vote_ == 0.0F;
-  return outcome;
+  return vote_;
 }
 
 // Another rank, or this one, was asked to stop and could not wait for the step to end.

@@ -225,6 +225,9 @@ std::vector<Json> of_kind(const std::vector<Json>& rows, const std::string& kind
   return out;
 }
 
+// Enough for three checkpoints, one after every fifth step.
+constexpr std::size_t kStepsBeforeStop = 16;
+
 // Trains until stopped, as when the controller ends an attempt: checkpoints stay.
 void train_and_stop(const Storage& storage, int attempt, const Json& more,
                     const std::function<void(int rank, const std::vector<Json>& rows)>& look) {
@@ -235,12 +238,14 @@ void train_and_stop(const Storage& storage, int attempt, const Json& more,
     rank.context.steps_before = 1000;
     Status prepared = rank.prepare(&group, 2, storage.params(more));
     ASSERT_TRUE(prepared) << prepared.error().message;
-    std::jthread later([&rank] {
-      std::this_thread::sleep_for(250ms);
+    std::jthread later([&rank](const std::stop_token& over) {
+      while (!over.stop_requested() && of_kind(rank.rows.rows(), "step").size() < kStepsBeforeStop)
+        std::this_thread::sleep_for(1ms);
       rank.stop.request_stop();
     });
     Status ran = rank.run(Clock::now(), 60s);
     EXPECT_TRUE(ran) << ran.error().message;
+    later = {};
     look(group.rank(), rank.rows.rows());
   });
 }
