@@ -15,9 +15,9 @@
 
 namespace mixproof {
 
-// Who ends a step when nobody orders it: the kernel (holder's death, timed set, deadline) or the
-// guard.
-enum class Lease { kKernel, kGuard };
+// Who ends a step when nobody orders it: the kernel (holder's death, timed set, deadline), the
+// guard, or nobody, because it is over at once.
+enum class Lease { kKernel, kGuard, kNone };
 
 // Arm steps run before the baseline and are inert; inject steps make the fault.
 enum class When { kArm, kInject };
@@ -28,21 +28,37 @@ struct Step {
   Lease lease;
 };
 
-// A probe that shows whether the fault works. The controller runs it before, during and after.
-// Positive: the metric must be outside the range before, inside during, outside after. Negative: it
-// must be inside the range all the time, on something that the fault must not touch.
+// A probe that shows whether the fault works. The controller runs it before, during and after (a
+// one-shot fault has no after). Positive: the metric must be outside the range before, inside
+// during, outside after. Negative: it must be inside the range all the time, on something that the
+// fault must not touch.
 struct Control {
   bool positive;
   std::string probe, metric;
-  std::string of;    // "target", or "others": every other service and load of the run
+  std::string of;    // "target", or "others": what the fault must leave alone
   double low, high;  // the range, both ends included
+  // Of the probe, which then runs once on the node of the fault. Null: it looks at processes: the
+  // target's, or those of every other service and load of the run on each node.
+  Json params = nullptr;
+};
+
+struct Peer {
+  std::string node;
+  std::vector<std::string> addresses;  // as HostView::addresses() of that node
 };
 
 // What the suite's words ("llm[0]") became on this node, just before injection.
 struct Target {
   std::string words;
-  std::vector<ProcessId> processes;
+  std::vector<ProcessId> processes;   // of faults that hit processes
+  std::vector<Peer> from, others;     // of faults between nodes: whose packets; who must not be cut
+  std::string mark;                   // of what the fault makes here; unlike any other fault's
+  std::vector<std::string> kept_out;  // directories on file systems that no fault may touch
+  std::string controller_address;     // from where this agent is reached over the network, and
+  int controller_port = 0;            // our port of that connection; empty and 0: not known
 };
+
+enum class Hits { kProcesses, kNode, kPeers };  // kPeers: a node, cut off from others
 
 enum class Effect { kSustained, kOneShot };
 
@@ -71,6 +87,8 @@ struct FaultSpec {
   std::string_view summary;
   std::string_view
       residual_life;  // how long it may last after SIGKILL of everything of ours, in words
+  Hits hits;
+  Effect effect;
   int tier;  // 1 process-local, 2 node-local with a kernel lease, 3 needs its guard, 4 may need
              // hands
   std::unique_ptr<Fault> (*create)();

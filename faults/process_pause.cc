@@ -51,6 +51,8 @@ const FaultSpec process_pause_fault = {
     .summary =
         "Stops every thread of the target's processes; they run again when the guard lets go or dies.",
     .residual_life = kResidualLife,
+    .hits = Hits::kProcesses,
+    .effect = Effect::kSustained,
     .tier = 2,
     .create = []() -> std::unique_ptr<Fault> { return std::make_unique<ProcessPause>(); },
 };

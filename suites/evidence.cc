@@ -201,8 +201,8 @@ struct RowReader {
     if (kind == "fault") {
       const Json* evidence = member(row, "evidence");
       out.faults[text_at(row, "fault")].push_back(
-          {text_at(row, "state"), text_at(row, "detail"), at, integer_at(row, "uncertainty_ns"),
-           evidence == nullptr ? Json::object() : *evidence});
+          {text_at(row, "node"), text_at(row, "state"), text_at(row, "detail"), at,
+           integer_at(row, "uncertainty_ns"), evidence == nullptr ? Json::object() : *evidence});
     }
   }
 };

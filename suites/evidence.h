@@ -110,7 +110,7 @@ struct PhaseWindow {
 };
 
 struct FaultState {
-  std::string state, detail;
+  std::string node, state, detail;
   std::int64_t at = 0, uncertainty_ns = 0;
   Json evidence = nullptr;
 };

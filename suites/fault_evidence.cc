@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "harness/base/text.h"
 
@@ -22,35 +23,107 @@ bool touches(const std::string& state) {
          state == "clean" || state == "dirty";
 }
 
+// What the rows of one node say: a fault on several nodes has a guard on each.
+struct PartFacts {
+  std::string state = "none", refuted;
+  bool touched = false, injected = false, effective = false, clean = false, dirty = false;
+  std::int64_t on = 0, on_uncertainty_ns = 0, off_low = 0, off_high = 0;
+};
+
+// Why the mechanism itself denies an effect: a rule that nothing ever met, whatever the controls
+// saw.
+std::string idle_mechanism(const Json& evidence) {
+  if (const Json* counted = member(evidence, "counted"); counted != nullptr && counted->is_array())
+    for (const Json& step : *counted)
+      if (const Json* packets = member(step, "packets"); packets != nullptr && *packets == 0)
+        return "its rule dropped no packet";
+  return "";
+}
+
+void read_state(const FaultState& row, PartFacts& part, std::int64_t& reverting,
+                std::int64_t& reverting_uncertainty) {
+  part.state = row.state;
+  part.touched = part.touched || touches(row.state);
+  part.dirty = part.dirty || row.state == "dirty";
+  part.clean = row.state == "clean";
+  if (row.state == "injected" && !part.injected) {
+    part.injected = true;
+    part.on = row.at;
+    part.on_uncertainty_ns = row.uncertainty_ns;
+  }
+  if (row.state == "effective") part.effective = true;
+  if (row.state == "not_effective")
+    part.refuted = row.detail.empty() ? "its controls did not move" : row.detail;
+  if (row.state == "reverting") {
+    reverting = row.at;
+    reverting_uncertainty = row.uncertainty_ns;
+    if (part.refuted.empty()) part.refuted = idle_mechanism(row.evidence);
+  }
+  if (row.state != "clean") return;
+  const std::int64_t undone = integer_at(row.evidence, "undone_at");
+  // Proved clean afterwards, by another agent: it may have ended as soon as it began.
+  const std::int64_t least = part.injected ? part.on : row.at;
+  const std::int64_t low = undone != 0 ? undone : (reverting != 0 ? reverting : least);
+  const std::int64_t high = undone != 0 ? undone : row.at;
+  part.off_low = low - std::max(reverting_uncertainty, row.uncertainty_ns);
+  part.off_high = high + std::max(reverting_uncertainty, row.uncertainty_ns);
+}
+
+PartFacts read_part(const std::vector<FaultState>& states, const std::string& node) {
+  PartFacts part;
+  std::int64_t reverting = 0, reverting_uncertainty = 0;
+  for (const FaultState& row : states)
+    if (row.node == node) read_state(row, part, reverting, reverting_uncertainty);
+  return part;
+}
+
+// All nodes that the plan or a row names: one that is not in the plan counts too, because what is
+// left there must not be overlooked.
+std::set<std::string> nodes_of(const FaultPlanEntry& fault, const std::vector<FaultState>& states) {
+  std::set<std::string> nodes;
+  for (const FaultPlanEntry::Part& part : fault.parts) nodes.insert(part.node);
+  for (const FaultState& row : states) nodes.insert(row.node);
+  return nodes;
+}
+
+// The end of the whole fault lies between the first and the last revert.
+void join_part(const std::string& node, const PartFacts& part, bool alone, FaultFacts& facts,
+               bool& effective, std::string& refuted) {
+  const std::string where = alone || part.refuted.empty() ? "" : node + ": ";
+  facts.touched = facts.touched || part.touched;
+  facts.dirty = facts.dirty || part.dirty;
+  facts.injected = facts.injected && part.injected;
+  effective = effective && part.effective;
+  if (refuted.empty() && !part.refuted.empty()) refuted = where + part.refuted;
+  if (part.injected && part.on + part.on_uncertainty_ns >= facts.on + facts.on_uncertainty_ns) {
+    facts.on = part.on;
+    facts.on_uncertainty_ns = part.on_uncertainty_ns;
+  }
+  // A part that never touched anything needs no proof of clean, when another one did.
+  const bool over =
+      part.clean || (!alone && !part.touched && part.state != "none" && part.state != "planned");
+  facts.clean = facts.clean && over;
+  if (!part.clean) return;
+  const std::int64_t held = part.off_high - part.on;
+  if (part.injected) facts.held_ns = std::min(facts.held_ns.value_or(held), held);
+  facts.off_low = std::min(facts.off_low.value_or(part.off_low), part.off_low);
+  facts.off_high = std::max(facts.off_high.value_or(part.off_high), part.off_high);
+}
+
 void read_states(const std::vector<FaultState>& states, FaultFacts& facts, bool& effective,
                  std::string& refuted) {
-  std::int64_t reverting = 0, reverting_uncertainty = 0;
-  for (const FaultState& row : states) {
-    facts.state = row.state;
-    facts.touched = facts.touched || touches(row.state);
-    facts.dirty = facts.dirty || row.state == "dirty";
-    facts.clean = row.state == "clean";
-    if (row.state == "injected" && !facts.injected) {
-      facts.injected = true;
-      facts.on = row.at;
-      facts.on_uncertainty_ns = row.uncertainty_ns;
-    }
-    if (row.state == "effective") effective = true;
-    if (row.state == "not_effective")
-      refuted = row.detail.empty() ? "its controls did not move" : row.detail;
-    if (row.state == "reverting") {
-      reverting = row.at;
-      reverting_uncertainty = row.uncertainty_ns;
-    }
-    if (row.state != "clean") continue;
-    const std::int64_t undone = integer_at(row.evidence, "undone_at");
-    // Proved clean afterwards, by another agent: it may have ended as soon as it began.
-    const std::int64_t least = facts.injected ? facts.on : row.at;
-    const std::int64_t low = undone != 0 ? undone : (reverting != 0 ? reverting : least);
-    const std::int64_t high = undone != 0 ? undone : row.at;
-    facts.off_low = low - std::max(reverting_uncertainty, row.uncertainty_ns);
-    facts.off_high = high + std::max(reverting_uncertainty, row.uncertainty_ns);
-  }
+  const std::set<std::string> nodes = nodes_of(*facts.plan, states);
+  facts.injected = facts.clean = effective = !nodes.empty();
+  for (const std::string& node : nodes)
+    join_part(node, read_part(states, node), nodes.size() == 1, facts, effective, refuted);
+  facts.clean = facts.clean && facts.off_high.has_value();
+  if (!facts.clean) facts.off_low = facts.off_high = facts.held_ns = std::nullopt;
+  for (const FaultState& row : states) facts.state = row.state;
+  // The newest row may be one node's; what another one still has on decides.
+  for (const std::string& node : nodes)
+    if (const PartFacts part = read_part(states, node);
+        part.dirty || (part.touched && !part.clean && facts.state == "clean"))
+      facts.state = part.state;
 }
 
 std::string why_not_effective(const FaultFacts& facts, const PhaseWindow& window, bool effective,
@@ -62,11 +135,9 @@ std::string why_not_effective(const FaultFacts& facts, const PhaseWindow& window
   if (!refuted.empty()) return id + " had no effect: " + refuted;
   if (!effective) return id + " was injected but not proved effective";
   if (facts.on >= window.end) return id + " was injected after its phase";
-  if (facts.off_high && *facts.off_high - facts.on < ns_of(kLeastShare * facts.plan->for_s)) {
-    const double held_s = static_cast<double>(*facts.off_high - facts.on) * 1e-9;
-    return format("%s was undone early: after %.3g s of %.3g s", id.c_str(), held_s,
-                  facts.plan->for_s);
-  }
+  if (facts.held_ns && *facts.held_ns < ns_of(kLeastShare * facts.plan->for_s))
+    return format("%s was undone early: after %.3g s of %.3g s", id.c_str(),
+                  static_cast<double>(*facts.held_ns) * 1e-9, facts.plan->for_s);
   return "";
 }
 

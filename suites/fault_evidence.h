@@ -1,5 +1,6 @@
 // What the recording proves about a fault: when it took hold, when it was undone, whether it is
-// clean.
+// clean. A fault on several nodes is on when the last of them has it, and effective and clean when
+// it is so on all of them.
 #pragma once
 
 #include <optional>
@@ -21,6 +22,7 @@ struct FaultFacts {
   std::int64_t on = 0, on_uncertainty_ns = 0;  // acknowledged injection; valid when injected
   // The revert lies between these (uncertainty included); only when it is clean.
   std::optional<std::int64_t> off_low, off_high;
+  std::optional<std::int64_t> held_ns;  // on the node where it was shortest; only when it is clean
   std::int64_t due_on = 0,
                due_off = 0;  // by the plan, on the actual begin of its phase; 0 before that
   // Why its phase proves nothing: it was never injected, not proved effective, or undone early.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
+#include "suites/fault_parts.h"
 #include "suites/plan_check.h"
 #include "suites/suite_params.h"
 
@@ -182,10 +183,11 @@ Status add_phases(const RawSuite& suite, const Catalogue& catalogue, Plan& plan)
       const Catalogue::Fault& entry = catalogue.faults.at(fault.fault);
       if (entry.check_params != nullptr)
         fault.params = TRY(entry.check_params(fault.fault, fault.params, pointer + "/params"));
+      fault.parts = TRY(fault_parts(fault, entry, pointer, plan));
     }
     plan.phases.push_back(std::move(phase));
   }
-  return check_phases(plan);
+  return check_phases(plan, catalogue);
 }
 
 Status add_limits(const RawSuite& suite, const Catalogue& catalogue, Plan& plan) {

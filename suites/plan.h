@@ -30,7 +30,8 @@ struct Catalogue {
     Json (*schema)(const std::string& name) = nullptr;  // draft-07 of params
   };
   struct Fault {
-    std::string name;
+    std::string name, hits = "processes";  // processes | node | peers
+    bool one_shot = false;
     int tier = 0;
     Result<Json> (*check_params)(const std::string& name, const Json& params,
                                  const std::string& pointer) = nullptr;
@@ -89,9 +90,18 @@ struct LoadPlan {
 
 struct FaultPlanEntry {
   std::string id;              // "stall/0": phase and index
-  std::string fault, target;   // "process_pause", "llm[0]"
+  std::string fault, target;   // "process_pause", "llm[0]"; "net_drop", "train-0"
   double at_s = 0, for_s = 0;  // from the begin of the phase (settle time included)
   Json params = nullptr;
+  std::vector<std::string> peers;  // of faults between nodes: nodes and roles, as the suite says
+  std::string direction = "both";  // both | in | out, as the target sees it
+
+  // Where it is injected, each by a guard of its own; all of them together are the fault.
+  struct Part {
+    std::string node;
+    std::vector<std::string> from;  // nodes whose packets it keeps from this one
+  };
+  std::vector<Part> parts;  // at least one; derived
 };
 
 struct PhasePlan {

@@ -20,24 +20,25 @@ std::vector<std::string> names_of(const Items& items) {
   return out;
 }
 
-std::vector<std::string> targets_of(const Plan& plan) {
-  std::vector<std::string> out;
-  for (const ServicePlan& service : plan.services)
-    for (const ServicePlan::Instance& instance : service.instances) out.push_back(instance.name);
-  for (const LoadPlan& load : plan.loads)
-    for (std::size_t i = 0; i < load.nodes.size(); ++i)
-      out.push_back(load.name + "[" + std::to_string(i) + "]");
-  for (const NodePlan& node : plan.nodes) out.push_back(node.name);
-  return out;
-}
-
 bool runs(const PhasePlan& phase, const std::string& load) {
   return std::find(phase.run.begin(), phase.run.end(), load) != phase.run.end();
 }
 
+bool share_a_node(const FaultPlanEntry& a, const FaultPlanEntry& b) {
+  return std::any_of(a.parts.begin(), a.parts.end(), [&b](const FaultPlanEntry::Part& one) {
+    return std::any_of(b.parts.begin(), b.parts.end(), [&one](const FaultPlanEntry::Part& other) {
+      return one.node == other.node;
+    });
+  });
+}
+
 Status check_fault(const FaultPlanEntry& fault, const std::string& pointer, const PhasePlan& phase,
-                   const Plan& plan) {
-  TRY(check_known(pointer + "/target", "target", fault.target, targets_of(plan)));
+                   const Plan& plan, const Catalogue& catalogue) {
+  const bool one_shot = catalogue.faults.at(fault.fault).one_shot;
+  if (one_shot && fault.for_s != 0)
+    return invalid_at(pointer + "/for_s", fault.fault + " is over at once");
+  if (!one_shot && !(fault.for_s > 0))
+    return invalid_at(pointer, "\"for_s\" is missing: how long is it to stay in effect?");
   if (fault.at_s + fault.for_s > phase.length_s())
     return invalid_at(pointer,
                       format("ends %g s after the begin of phase \"%s\", which is %g s long",
@@ -49,10 +50,10 @@ Status check_fault(const FaultPlanEntry& fault, const std::string& pointer, cons
     return invalid_at(pointer + "/target",
                       "\"" + fault.target + "\" does not run in phase \"" + phase.name + "\"");
   for (const FaultPlanEntry& other : phase.faults)
-    if (&other < &fault && other.target == fault.target && other.at_s < fault.at_s + fault.for_s &&
-        fault.at_s < other.at_s + other.for_s)
-      return invalid_at(pointer,
-                        "overlaps another fault on \"" + fault.target + "\": one owner a resource");
+    if (&other < &fault && share_a_node(other, fault) && other.at_s <= fault.at_s + fault.for_s &&
+        fault.at_s <= other.at_s + other.for_s)
+      return invalid_at(
+          pointer, "overlaps fault " + other.id + " on the same node: one fault a node at a time");
   return ok();
 }
 
@@ -224,7 +225,7 @@ Status check_known(const std::string& pointer, const std::string& kind, const st
                                                : "; did you mean \"" + near + "\"?"));
 }
 
-Status check_phases(const Plan& plan) {
+Status check_phases(const Plan& plan, const Catalogue& catalogue) {
   if (plan.phases.empty()) return invalid_at("/phases", "is empty");
   for (std::size_t p = 0; p < plan.phases.size(); ++p) {
     const PhasePlan& phase = plan.phases[p];
@@ -240,7 +241,8 @@ Status check_phases(const Plan& plan) {
         return invalid_at(place, "\"" + phase.run[i] + "\" is named twice");
     }
     for (std::size_t f = 0; f < phase.faults.size(); ++f)
-      TRY(check_fault(phase.faults[f], pointer + "/faults/" + std::to_string(f), phase, plan));
+      TRY(check_fault(phase.faults[f], pointer + "/faults/" + std::to_string(f), phase, plan,
+                      catalogue));
   }
   for (const LoadPlan& load : plan.loads)
     if (std::none_of(plan.phases.begin(), plan.phases.end(),

@@ -22,7 +22,7 @@ Status check_known(const std::string& pointer, const std::string& kind, const st
                    const std::vector<std::string>& known);
 
 // Phases, loads and faults are joined already.
-Status check_phases(const Plan& plan);
+Status check_phases(const Plan& plan, const Catalogue& catalogue);
 
 // The limit as the plan holds it: bounds set, longest_wait's quantile filled in.
 Result<Limit> check_limit(const RawLimit& raw, const std::string& pointer, const Plan& plan,

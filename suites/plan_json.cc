@@ -35,15 +35,18 @@ Json load_json(const LoadPlan& l) {
           {"on_loss", l.on_loss}, {"slo", slo},       {"params", l.params}, {"nodes", l.nodes}};
 }
 
+Json fault_json(const FaultPlanEntry& f) {
+  Json parts = Json::array();
+  for (const FaultPlanEntry::Part& part : f.parts)
+    parts.push_back({{"node", part.node}, {"from", part.from}});
+  return {{"id", f.id},       {"fault", f.fault},         {"target", f.target},
+          {"at_s", f.at_s},   {"for_s", f.for_s},         {"params", f.params},
+          {"peers", f.peers}, {"direction", f.direction}, {"parts", parts}};
+}
+
 Json phase_json(const PhasePlan& p) {
   Json faults = Json::array();
-  for (const FaultPlanEntry& f : p.faults)
-    faults.push_back({{"id", f.id},
-                      {"fault", f.fault},
-                      {"target", f.target},
-                      {"at_s", f.at_s},
-                      {"for_s", f.for_s},
-                      {"params", f.params}});
+  for (const FaultPlanEntry& f : p.faults) faults.push_back(fault_json(f));
   return {{"name", p.name},           {"run", p.run},         {"settle_s", p.settle_s},
           {"measure_s", p.measure_s}, {"begin_s", p.begin_s}, {"faults", faults}};
 }
@@ -210,6 +213,11 @@ void read_load(Reader& r, LoadPlan& l) {
   r.texts("nodes", l.nodes);
 }
 
+void read_part(Reader& r, FaultPlanEntry::Part& part) {
+  r.text("node", part.node);
+  r.texts("from", part.from);
+}
+
 void read_fault(Reader& r, FaultPlanEntry& f) {
   r.text("id", f.id);
   r.text("fault", f.fault);
@@ -217,6 +225,9 @@ void read_fault(Reader& r, FaultPlanEntry& f) {
   r.number("at_s", f.at_s);
   r.number("for_s", f.for_s);
   r.any("params", f.params);
+  r.texts("peers", f.peers);
+  r.text("direction", f.direction);
+  r.items("parts", f.parts, read_part);
 }
 
 void read_phase(Reader& r, PhasePlan& p) {

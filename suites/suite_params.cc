@@ -52,12 +52,21 @@ Params load_params(RawLoad& load) {
 
 Params fault_params(FaultPlanEntry& fault) {
   fault.params = Json::object();
-  return {required(text("fault", &fault.fault, "which fault")),
-          required(text("target", &fault.target, "service[i], load[i] or a node")),
-          required(number("at_s", &fault.at_s,
-                          "when, from the begin of the phase (settle time included)", kSeconds)),
-          number("for_s", &fault.for_s, "how long it stays in effect", kSeconds),
-          any("params", &fault.params, "parameters of the fault")};
+  return {
+      required(text("fault", &fault.fault, "which fault")),
+      required(text("target", &fault.target,
+                    "what it hits: service[i] or load[i] for faults on processes, a node or a "
+                    "role for the others")),
+      required(number("at_s", &fault.at_s,
+                      "when, from the begin of the phase (settle time included)", kSeconds)),
+      number("for_s", &fault.for_s,
+             "how long it stays in effect; not for faults that are over at once", kSeconds),
+      texts("peers", &fault.peers, "of faults between nodes: the nodes or roles on the other side"),
+      choice("direction", &fault.direction,
+             "of faults between nodes: in: the target does not hear its peers, out: they do not "
+             "hear it",
+             {"both", "in", "out"}),
+      any("params", &fault.params, "parameters of the fault")};
 }
 
 Params phase_params(PhasePlan& phase) {

@@ -48,6 +48,22 @@ std::string plain_name(const std::string& what) {
   return out;
 }
 
+std::vector<std::string> words_in(const Json& json, std::string_view key) {
+  std::vector<std::string> out;
+  if (const Json* words = member(json, key); words != nullptr && words->is_array())
+    for (const Json& word : *words)
+      if (word.is_string()) out.push_back(word.get<std::string>());
+  return out;
+}
+
+std::vector<Peer> peers_in(const Json& request, std::string_view key) {
+  std::vector<Peer> out;
+  if (const Json* peers = member(request, key); peers != nullptr && peers->is_array())
+    for (const Json& peer : *peers)
+      out.push_back({text_at(peer, "node"), words_in(peer, "addresses")});
+  return out;
+}
+
 const FaultSpec* fault_named(const std::string& name) {
   for (const FaultSpec* spec : all_faults())
     if (spec->name == name) return spec;
@@ -102,6 +118,10 @@ Result<Json> Agent::handle(const std::string& order, const Json& request) {
   if (leaving_) return Error{Code::kPeerLost, "the agent is leaving"};
   if (order == "start") return start_task(request);
   if (order == "tell") return tell_task(request);
+  if (order == "addresses") {
+    const std::vector<std::string> addresses = TRY(world_.host().addresses());
+    return Json{{"addresses", addresses}};
+  }
   if (order == "plan_fault") {
     const FaultPlan plan = TRY(plan_fault(request));
     return fault_plan_to_json(plan);
@@ -310,8 +330,8 @@ std::vector<ProcessId> Agent::processes_of(const Task& task) const {
   return out;
 }
 
-// {fault, params{}, target: words, what: [names], pids: [..]} -> the plan; also what `inject`
-// takes.
+// {fault_id, fault, params{}, target: words, what: [names], pids: [..], from: [{node, addresses}],
+// others: [{node, addresses}]} -> the plan; also what `inject` takes.
 Result<FaultPlan> Agent::plan_fault(const Json& request) {
   const FaultSpec* spec = fault_named(text_at(request, "fault"));
   if (spec == nullptr)
@@ -321,6 +341,20 @@ Result<FaultPlan> Agent::plan_fault(const Json& request) {
   TRY(read_params(params == nullptr ? Json::object() : *params, fault->params()));
   Target target;
   target.words = text_at(request, "target");
+  if (spec->hits == Hits::kProcesses) TRY(find_processes(request, target));
+  target.from = peers_in(request, "from");
+  target.others = peers_in(request, "others");
+  // Names of what a fault makes are short and of plain letters, whatever runs and faults are
+  // called.
+  target.mark = "mixproof_" +
+                sha256_hex(run_ + "/" + node_ + "/" + text_at(request, "fault_id")).substr(0, 16);
+  target.kept_out = {"/", options_.state_dir};
+  target.controller_address = options_.controller_address;
+  target.controller_port = options_.controller_port;
+  return fault->plan(world_.host(), target);
+}
+
+Status Agent::find_processes(const Json& request, Target& target) const {
   if (const Json* names = member(request, "what"); names != nullptr)
     for (const Json& name : *names) {
       const auto it = tasks_.find(name.is_string() ? name.get<std::string>() : "");
@@ -341,7 +375,7 @@ Result<FaultPlan> Agent::plan_fault(const Json& request) {
       return Error{Code::kInvalid, "process " + std::to_string(process.pid) + " is protected"};
   if (target.processes.empty())
     return Error{Code::kInvalid, target.words + " resolves to no process"};
-  return fault->plan(world_.host(), target);
+  return ok();
 }
 
 // {id: fault id, ..., lease_ms} -> {plan}; its states follow as events.

@@ -2,9 +2,9 @@
 // own), relays what they say, resolves targets, plans faults, and ends everything when its
 // controller goes. It never executes a fault.
 //
-// Requests (see Channel): hello, ping, start, tell, stop, plan_fault, inject, renew, revert,
-// faults, recover, bye. Events: row, ready, failed, gather, done (from workers), exit, restart,
-// fault. Members are listed in agent.cc.
+// Requests (see Channel): hello, ping, start, tell, stop, addresses, plan_fault, inject, renew,
+// revert, faults, recover, bye. Events: row, ready, failed, gather, done (from workers), exit,
+// restart, fault. Members are listed in agent.cc.
 #pragma once
 
 #include <map>
@@ -23,6 +23,10 @@ struct AgentOptions {
   std::string build;      // digest; a controller of another build refuses us
   std::string state_dir;  // journals, work directories, logs
   Operators operators;    // for recover at start
+  // From where we are reached over the network, and our port of that connection: no fault may cut
+  // it. Empty and 0 when it is not known (or there is none: the controller is on this machine).
+  std::string controller_address = {};
+  int controller_port = 0;
 };
 
 class Agent {
@@ -44,6 +48,7 @@ class Agent {
   Result<Json> tell_task(const Json& request);
   void stop_task(const Json& request);
   Result<FaultPlan> plan_fault(const Json& request);
+  Status find_processes(const Json& request, Target& target) const;
   Result<Json> inject(const Json& request);
   std::string guard_cgroup(const std::string& fault) const;
   Result<Json> order_guard(const Json& request, const std::string& order);

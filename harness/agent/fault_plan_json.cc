@@ -3,6 +3,22 @@
 #include "faults/fault.h"
 
 namespace mixproof {
+namespace {
+
+const char* lease_word(Lease lease) {
+  return lease == Lease::kKernel ? "kernel" : lease == Lease::kGuard ? "guard" : "none";
+}
+
+Lease lease_of(const std::string& word) {
+  return word == "kernel" ? Lease::kKernel : word == "none" ? Lease::kNone : Lease::kGuard;
+}
+
+Json params_of(const Json& control) {
+  const Json* params = member(control, "params");
+  return params == nullptr ? Json() : *params;
+}
+
+}  // namespace
 
 Json fault_plan_to_json(const FaultPlan& plan) {
   Json steps = Json::array(), controls = Json::array();
@@ -10,14 +26,15 @@ Json fault_plan_to_json(const FaultPlan& plan) {
     steps.push_back({{"when", step.when == When::kArm ? "arm" : "inject"},
                      {"operation", operation_to_json(step.operation)},
                      {"words", describe(step.operation)},
-                     {"lease", step.lease == Lease::kKernel ? "kernel" : "guard"}});
+                     {"lease", lease_word(step.lease)}});
   for (const Control& control : plan.controls)
     controls.push_back({{"positive", control.positive},
                         {"probe", control.probe},
                         {"metric", control.metric},
                         {"of", control.of},
                         {"low", control.low},
-                        {"high", control.high}});
+                        {"high", control.high},
+                        {"params", control.params}});
   return {{"effect", plan.effect == Effect::kSustained ? "sustained" : "one_shot"},
           {"steps", steps},
           {"controls", controls},
@@ -38,13 +55,13 @@ Result<FaultPlan> fault_plan_from_json(const Json& json) {
     if (operation == nullptr) return Error{Code::kCorrupt, "fault step without operation"};
     HostOperation parsed = TRY(operation_from_json(*operation));
     plan.steps.push_back({text_at(step, "when") == "arm" ? When::kArm : When::kInject,
-                          std::move(parsed),
-                          text_at(step, "lease") == "kernel" ? Lease::kKernel : Lease::kGuard});
+                          std::move(parsed), lease_of(text_at(step, "lease"))});
   }
   for (const Json& control : *controls)
     plan.controls.push_back({flag_at(control, "positive"), text_at(control, "probe"),
                              text_at(control, "metric"), text_at(control, "of"),
-                             number_at(control, "low"), number_at(control, "high")});
+                             number_at(control, "low"), number_at(control, "high"),
+                             params_of(control)});
   if (const Json* touches = member(json, "touches"); touches != nullptr && touches->is_array())
     for (const Json& touch : *touches)
       if (touch.is_string()) plan.touches.push_back(touch.get<std::string>());

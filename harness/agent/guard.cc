@@ -143,9 +143,10 @@ Status Guard::inject() {
       return Error{Code::kTimeout, "its lease ended meanwhile"};
     TRY(journal_->write("begin", {{"step", i}}));
     begun_.push_back(i);
-    TRY(operators_(operation).apply(operation));
+    TRY(operators_(operation).apply(operation, lease_end_ - world_.now(Clock::kBoottime)));
     TRY(journal_->write("done", {{"step", i}}));
   }
+  tend();
   return ok();
 }
 
@@ -161,8 +162,25 @@ void Guard::renew(Time lease) {
   const Time end = world_.now(Clock::kBoottime) + lease;
   if (!journal_->write("lease", {{"end_ns", end.count()}}).ok())
     return;  // not written, not renewed
+  for (const std::size_t step : begun_) {
+    const HostOperation& operation = plan_.steps[step].operation;
+    const Status renewed = operators_(operation).renew(operation, lease);
+    if (!renewed.ok()) return revert("its lease could not be renewed: " + renewed.error().message);
+  }
   lease_end_ = end;
   set_deadline();
+}
+
+void Guard::tend() {
+  bool needed = false;
+  for (const std::size_t step : begun_) {
+    const HostOperation& operation = plan_.steps[step].operation;
+    HostOperator& by = operators_(operation);
+    if (!by.needs_tending()) continue;
+    needed = true;
+    by.tend(operation);
+  }
+  if (needed) tend_timer_ = world_.after(kTendEvery, [this] { tend(); });
 }
 
 void Guard::set_deadline() {
@@ -177,6 +195,7 @@ void Guard::revert(const std::string& why) {
     return;
   }
   world_.cancel(deadline_);
+  world_.cancel(tend_timer_);
   tell("reverting", why);
   const std::string trouble = undo_steps(*journal_, plan_, preimages_, begun_, operators_);
   clean_ = trouble.empty();
@@ -185,11 +204,24 @@ void Guard::revert(const std::string& why) {
 }
 
 void Guard::tell(const std::string& state, const std::string& detail) {
+  Json line = {{"fault", fault_},
+               {"state", state},
+               {"at_ns", world_.now(Clock::kMonotonic).count()},
+               {"detail", detail}};
+  if (state == "reverting") line["counted"] = counted();
   // Nobody may be listening any more; the journal says the same.
-  static_cast<void>(world_.tell_parent(line_of({{"fault", fault_},
-                                                {"state", state},
-                                                {"at_ns", world_.now(Clock::kMonotonic).count()},
-                                                {"detail", detail}})));
+  static_cast<void>(world_.tell_parent(line_of(line)));
+}
+
+// Taken before anything is undone, when the counters are still there.
+Json Guard::counted() {
+  Json out = Json::array();
+  for (const std::size_t step : begun_) {
+    const HostOperation& operation = plan_.steps[step].operation;
+    const Result<Json> counts = operators_(operation).counted(operation);
+    out.push_back(counts.ok() ? *counts : Json{{"trouble", counts.error().message}});
+  }
+  return out;
 }
 
 }  // namespace mixproof

@@ -7,8 +7,9 @@
 //   the guard's own
 //        {"do": "renew", "lease_ms": N}   {"do": "revert"}
 //   out: {"fault": id, "state": injecting | injected | reverting | clean | dirty | refused,
-//   "at_ns", "detail"}
-//        at_ns is CLOCK_MONOTONIC of the node, taken when the state was reached.
+//   "at_ns", "detail", "counted"}
+//        at_ns is CLOCK_MONOTONIC of the node, taken when the state was reached; counted is in
+//        "reverting": what the mechanism did, a list of numbers by step.
 //
 // An event machine over World and the operators; done() once the fault is clean, dirty or was
 // refused.
@@ -51,8 +52,10 @@ class Guard {
   void refuse(const Error& error);
   void renew(Time lease);
   void set_deadline();
+  void tend();
   void revert(const std::string& why);
   void tell(const std::string& state, const std::string& detail);
+  Json counted();
 
   World& world_;
   Operators operators_;
@@ -62,7 +65,7 @@ class Guard {
   std::vector<std::string> preimages_;
   std::vector<std::size_t> begun_;
   Time lease_end_{0};
-  TimerId deadline_ = 0;
+  TimerId deadline_ = 0, tend_timer_ = 0;
   bool started_ = false, done_ = false, clean_ = false;
 };
 

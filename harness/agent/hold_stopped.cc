@@ -49,7 +49,7 @@ class HoldStoppedOperator final : public HostOperator {
     return format("%zu threads, not traced", threads.size());
   }
 
-  Status apply(const HostOperation& operation) override {
+  Status apply(const HostOperation& operation, std::chrono::nanoseconds) override {
     const ProcessId process = std::get<HoldStopped>(operation).process;
     const auto deadline = steady_clock::now() + kStopDeadline;
     // New threads may appear while the first ones are being stopped: go round until a look finds

@@ -2,35 +2,113 @@
 
 #include <nlohmann/json.hpp>
 
+#include "harness/base/text.h"
+
 namespace mixproof {
+namespace {
+
+template <typename... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+
+Result<ProcessId> process_in(const Json& json) {
+  const Json* process = member(json, "process");
+  const ProcessId id = process == nullptr ? ProcessId{} : process_from_json(*process);
+  if (id.pid <= 1) return Error{Code::kCorrupt, "an operation without its process"};
+  return id;
+}
+
+std::uint64_t unsigned_at(const Json& json, const std::string& key) {
+  return static_cast<std::uint64_t>(integer_at(json, key));
+}
+
+}  // namespace
 
 Json process_to_json(const ProcessId& process) {
   return {{"pid", process.pid}, {"start_ticks", process.start_ticks}};
 }
 
 ProcessId process_from_json(const Json& json) {
-  return {static_cast<int>(integer_at(json, "pid")),
-          static_cast<std::uint64_t>(integer_at(json, "start_ticks"))};
+  return {static_cast<int>(integer_at(json, "pid")), unsigned_at(json, "start_ticks")};
 }
 
 Json operation_to_json(const HostOperation& operation) {
-  const auto& hold = std::get<HoldStopped>(operation);
-  return {{"type", "hold_stopped"}, {"process", process_to_json(hold.process)}};
+  return std::visit(
+      Overloaded{
+          [](const HoldStopped& hold) {
+            return Json{{"type", "hold_stopped"}, {"process", process_to_json(hold.process)}};
+          },
+          [](const KillProcess& kill) {
+            return Json{{"type", "kill_process"}, {"process", process_to_json(kill.process)}};
+          },
+          [](const DropPackets& drop) {
+            return Json{{"type", "drop_packets"},
+                        {"net_namespace", drop.net_namespace},
+                        {"table", drop.table},
+                        {"from", drop.from},
+                        {"share", drop.share},
+                        {"spared_address", drop.spared_address},
+                        {"spared_port", drop.spared_port}};
+          },
+          [](const FillDisk& fill) {
+            return Json{
+                {"type", "fill_disk"}, {"directory", fill.directory}, {"device", fill.device}};
+          }},
+      operation);
 }
 
 Result<HostOperation> operation_from_json(const Json& json) {
   const std::string type = text_at(json, "type");
-  const Json* process = member(json, "process");
-  if (type != "hold_stopped" || process == nullptr)
-    return Error{Code::kCorrupt, "unknown operation '" + type + "'"};
-  const ProcessId id = process_from_json(*process);
-  if (id.pid <= 1) return Error{Code::kCorrupt, "operation on pid " + std::to_string(id.pid)};
-  return HostOperation{HoldStopped{id}};
+  if (type == "hold_stopped") {
+    const ProcessId process = TRY(process_in(json));
+    return HostOperation{HoldStopped{process}};
+  }
+  if (type == "kill_process") {
+    const ProcessId process = TRY(process_in(json));
+    return HostOperation{KillProcess{process}};
+  }
+  if (type == "drop_packets") {
+    DropPackets drop{.net_namespace = unsigned_at(json, "net_namespace"),
+                     .table = text_at(json, "table"),
+                     .from = {},
+                     .share = number_at(json, "share"),
+                     .spared_address = text_at(json, "spared_address"),
+                     .spared_port = static_cast<int>(integer_at(json, "spared_port"))};
+    if (const Json* from = member(json, "from"); from != nullptr && from->is_array())
+      for (const Json& address : *from)
+        if (address.is_string()) drop.from.push_back(address.get<std::string>());
+    if (drop.table.empty() || drop.from.empty() || !(drop.share > 0 && drop.share <= 1))
+      return Error{Code::kCorrupt, "a drop_packets operation without table, addresses or share"};
+    return HostOperation{std::move(drop)};
+  }
+  if (type == "fill_disk") {
+    FillDisk fill{.directory = text_at(json, "directory"), .device = unsigned_at(json, "device")};
+    if (fill.directory.empty()) return Error{Code::kCorrupt, "a fill_disk operation without place"};
+    return HostOperation{std::move(fill)};
+  }
+  return Error{Code::kCorrupt, "unknown operation '" + type + "'"};
 }
 
 std::string describe(const HostOperation& operation) {
-  const auto& hold = std::get<HoldStopped>(operation);
-  return "stop every thread of process " + std::to_string(hold.process.pid) + " by tracing it";
+  return std::visit(
+      Overloaded{[](const HoldStopped& hold) {
+                   return "stop every thread of process " + std::to_string(hold.process.pid) +
+                          " by tracing it";
+                 },
+                 [](const KillProcess& kill) {
+                   return "kill process " + std::to_string(kill.process.pid) + " (SIGKILL)";
+                 },
+                 [](const DropPackets& drop) {
+                   return format("drop %g %% of the packets that come in from ", drop.share * 100) +
+                          join(drop.from, ", ") + " (nft table inet " + drop.table + ")";
+                 },
+                 [](const FillDisk& fill) {
+                   return "take every free block of the file system at " + fill.directory;
+                 }},
+      operation);
 }
+
+Result<Json> HostOperator::counted(const HostOperation&) { return Json::object(); }
 
 }  // namespace mixproof

@@ -2,6 +2,7 @@
 // without the code of the fault that planned it. Never a shell string.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -38,7 +39,39 @@ struct HoldStopped {
   ProcessId process;
 };
 
-using HostOperation = std::variant<HoldStopped>;
+// SIGKILL, once. Nothing brings the process back, so undoing has nothing to do: it is over when the
+// process is gone.
+struct KillProcess {
+  ProcessId process;
+};
+
+// Packets that come in from these addresses are dropped before anything else sees them, in the
+// node's own network namespace. The table belongs to its guard's socket and its addresses are on a
+// timer of the lease's length: the kernel ends it either way.
+struct DropPackets {
+  std::uint64_t net_namespace = 0;  // inode: undone only in the namespace that it was made in
+  std::string table;                // nft table of family inet; its name carries our mark
+  std::vector<std::string> from;    // numeric, IPv4 and IPv6
+  double share = 1;                 // of packets, chosen at random; 1: all
+  // Never dropped, whatever `from` says: TCP to this port from this address (how the controller
+  // reaches the agent). Port 0: none.
+  std::string spared_address;
+  int spared_port = 0;
+};
+
+// Every free block of the file system that holds the directory, in a file without a name: the
+// kernel frees it when the process that holds it dies.
+struct FillDisk {
+  std::string directory;
+  std::uint64_t device = 0;  // st_dev of the directory when it was planned
+};
+
+using HostOperation = std::variant<HoldStopped, KillProcess, DropPackets, FillDisk>;
+
+struct FileSystem {
+  std::uint64_t device = 0;                // st_dev
+  std::int64_t bytes = 0, free_bytes = 0;  // free for root
+};
 
 Json operation_to_json(const HostOperation& operation);
 Result<HostOperation> operation_from_json(const Json& json);  // kCorrupt when it is not one
@@ -58,10 +91,19 @@ class HostView {
   virtual Result<std::vector<ThreadState>> threads(const ProcessId& process) const = 0;
   virtual std::vector<int> members(
       const std::string& cgroup) const = 0;  // pids, of the group and all below it
+  // kUnavailable when there is no such directory.
+  virtual Result<FileSystem> file_system(const std::string& directory) const = 0;
+  virtual Result<std::uint64_t> net_namespace() const = 0;  // inode of ours
+  // Numeric addresses of every interface that is up but loopback, IPv4 and IPv6, sorted; those of
+  // IPv6's link scope without their interface.
+  virtual Result<std::vector<std::string>> addresses() const = 0;
 };
+
+inline constexpr std::chrono::milliseconds kTendEvery{50};
 
 // Implemented once per operation type, in harness/agent/; handed to guards and to `recover`;
 // simulated in tests. Calls are bounded: they finish or fail within 2 s. One thread.
+// `lease`: from now until the effect must end by itself where the kernel can see to that.
 class HostOperator {
  public:
   virtual ~HostOperator() = default;
@@ -69,7 +111,15 @@ class HostOperator {
   // cannot work.
   virtual Result<std::string> preimage(const HostOperation& operation) = 0;
   // On an error, whatever was done half-way still counts as begun: the caller undoes it.
-  virtual Status apply(const HostOperation& operation) = 0;
+  virtual Status apply(const HostOperation& operation, std::chrono::nanoseconds lease) = 0;
+  // Of an applied operation. kUnavailable when its lease has ended in the kernel: it is over.
+  virtual Status renew(const HostOperation&, std::chrono::nanoseconds) { return ok(); }
+  // Whether tend() wants to be called, about every kTendEvery, while it is in effect.
+  virtual bool needs_tending() const { return false; }
+  virtual void tend(const HostOperation&) {}
+  // What the mechanism itself has counted since it was applied ("packets", "bytes"); an empty
+  // object when it counts nothing.
+  virtual Result<Json> counted(const HostOperation& operation);
   // Undoes only what still carries our mark. Absent is success; twice is once; foreign is
   // Code::kConflict.
   virtual Status undo(const HostOperation& operation, const std::string& preimage) = 0;

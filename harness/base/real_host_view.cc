@@ -1,11 +1,17 @@
-// The real HostView: /proc. Only ENOENT and ESRCH mean that a process is gone; any other failure to
-// read is not known.
+// The real HostView: /proc and system calls. Only ENOENT and ESRCH mean that a process is gone; any
+// other failure to read is not known.
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <cerrno>
 #include <charconv>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include "harness/base/cgroup.h"
@@ -133,6 +139,50 @@ class RealHostView final : public HostView {
 
   std::vector<int> members(const std::string& cgroup) const override {
     return cgroup_members(cgroup);
+  }
+
+  Result<FileSystem> file_system(const std::string& directory) const override {
+    struct stat place {};
+    struct statvfs space {};
+    if (::stat(directory.c_str(), &place) != 0 || !S_ISDIR(place.st_mode)) {
+      if (errno == ENOENT || errno == ENOTDIR || S_ISREG(place.st_mode))
+        return Error{Code::kUnavailable, "there is no directory " + directory};
+      return system_error("stat " + directory);
+    }
+    if (::statvfs(directory.c_str(), &space) != 0) return system_error("statvfs " + directory);
+    const auto bytes = [&space](fsblkcnt_t blocks) {
+      return static_cast<std::int64_t>(blocks) * static_cast<std::int64_t>(space.f_frsize);
+    };
+    return FileSystem{
+        .device = place.st_dev, .bytes = bytes(space.f_blocks), .free_bytes = bytes(space.f_bfree)};
+  }
+
+  Result<std::uint64_t> net_namespace() const override {
+    struct stat file {};
+    if (::stat("/proc/self/ns/net", &file) != 0) return system_error("stat /proc/self/ns/net");
+    return static_cast<std::uint64_t>(file.st_ino);
+  }
+
+  Result<std::vector<std::string>> addresses() const override {
+    ifaddrs* first = nullptr;
+    if (::getifaddrs(&first) != 0) return system_error("getifaddrs");
+    const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all(first, ::freeifaddrs);
+    std::set<std::string> out;
+    for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
+      if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0 ||
+          (one->ifa_flags & IFF_LOOPBACK) != 0)
+        continue;
+      char text[INET6_ADDRSTRLEN] = "";
+      const int family = one->ifa_addr->sa_family;
+      const void* bytes = nullptr;
+      if (family == AF_INET)
+        bytes = &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr;
+      else if (family == AF_INET6)
+        bytes = &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
+      if (bytes != nullptr && ::inet_ntop(family, bytes, text, sizeof text) != nullptr)
+        out.insert(text);
+    }
+    return std::vector<std::string>(out.begin(), out.end());
   }
 };
 

@@ -57,6 +57,10 @@ std::string_view word(Better better) {
   return better == Better::kLower ? "lower" : better == Better::kHigher ? "higher" : "none";
 }
 
+std::string word(Hits hits) {
+  return hits == Hits::kProcesses ? "processes" : hits == Hits::kNode ? "node" : "peers";
+}
+
 Catalogue::Probe entry_of(const ProbeSpec& spec) {
   Catalogue::Probe out{.name = std::string(spec.name),
                        .load = spec.load,
@@ -78,6 +82,8 @@ Catalogue build_catalogue() {
   for (const ProbeSpec* spec : all_probes()) out.probes[std::string(spec->name)] = entry_of(*spec);
   for (const FaultSpec* spec : all_faults())
     out.faults[std::string(spec->name)] = {.name = std::string(spec->name),
+                                           .hits = word(spec->hits),
+                                           .one_shot = spec->effect == Effect::kOneShot,
                                            .tier = spec->tier,
                                            .check_params = check_fault,
                                            .schema = fault_schema};

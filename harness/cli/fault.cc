@@ -15,8 +15,8 @@ namespace mixproof {
 namespace {
 
 constexpr const char* kHelp =
-    "usage: mixproof fault inject NAME --on NODE --pid PID [--for 5s] [--lease 15s] [--param KEY=VALUE]...\n"
-    "                             [--dry-run] [--yes]\n"
+    "usage: mixproof fault inject NAME --on NODE [--pid PID]... [--from NODE]... [--for 5s] [--lease 15s]\n"
+    "                             [--param KEY=VALUE]... [--dry-run] [--yes]\n"
     "       mixproof fault status  [--on NODE]... [-i INVENTORY] [--json]\n"
     "       mixproof fault revert  [--on NODE]... [-i INVENTORY]\n"
     "       mixproof fault recover [--on NODE]... [-i INVENTORY]\n"
@@ -26,13 +26,34 @@ constexpr const char* kHelp =
     "revert   ends faults that are in effect now; recover also brings to an end whatever is not proved clean\n"
     "\n"
     "  --on NODE    a node of a lab or of the inventory; default: all that are known, for inject this machine (local)\n"
-    "  --pid PID    a process on that node\n"
+    "  --pid PID    a process on that node: what faults on processes hit\n"
+    "  --from NODE  the node whose packets are kept from it, for faults between nodes\n"
     "  --lease 15s  how long the fault may last after the last renewal, when everything else has died; renewed at a third\n"
     "\n"
     "exit status: 0 done, clean; 2 not effective; 3 failed; 4 wrong usage; 5 not proved clean; 6 refused now\n";
 
 constexpr double kLeaseMin_s = 1, kLeaseMax_s = 300;
 constexpr Time kRecoverDeadline = std::chrono::seconds(25);
+
+const char* words_of_lease(const std::string& lease) {
+  return lease == "kernel"  ? " (ends with its guard's process, by the kernel)"
+         : lease == "guard" ? " (ended by its guard)"
+                            : " (over at once; nothing undoes it)";
+}
+
+// As FaultRun asks for them.
+Result<Json> addresses_of(Hands& hands, const std::vector<std::string>& nodes) {
+  Json out = Json::array();
+  for (const std::string& node : nodes) {
+    std::optional<Result<Json>> reply;
+    hands.link(node)->ask({{"do", "addresses"}}, std::chrono::seconds(5),
+                          [&reply](const Result<Json>& answer) { reply = answer; });
+    TRY(hands.run_until([&reply] { return reply.has_value(); }));
+    if (!reply->ok()) return Error(reply->error()).in(node);
+    out.push_back({{"node", node}, {"addresses", (*reply)->at("addresses")}});
+  }
+  return out;
+}
 
 // The plan as the node makes it, for people.
 Status show_plan(Hands& hands, const std::string& node, const Json& request) {
@@ -45,8 +66,8 @@ Status show_plan(Hands& hands, const std::string& node, const Json& request) {
   std::fprintf(stderr, "on %s:\n", node.c_str());
   if (const Json* steps = member(plan, "steps"))
     for (const Json& step : *steps)
-      std::fprintf(stderr, "  %s (ends with its %s)\n", text_at(step, "words").c_str(),
-                   text_at(step, "lease") == "kernel" ? "guard's process, by the kernel" : "guard");
+      std::fprintf(stderr, "  %s%s\n", text_at(step, "words").c_str(),
+                   words_of_lease(text_at(step, "lease")));
   if (const Json* touches = member(plan, "touches"))
     for (const Json& touch : *touches)
       std::fprintf(stderr, "  touches %s\n", touch.get<std::string>().c_str());
@@ -59,8 +80,30 @@ struct Injection {
   std::string fault, node;
   FaultPlanEntry entry;
   ProbeTargets target;
+  std::vector<std::string> from;
   Time lease{0};
 };
+
+// What the fault needs to be told, and nothing else.
+Status read_target(const Arguments& arguments, const Catalogue::Fault& kind, Injection& out) {
+  for (const std::string& pid : arguments.all("--pid"))
+    out.target.pids.push_back(std::atoi(pid.c_str()));
+  out.from = arguments.all("--from");
+  const bool processes = kind.hits == "processes", peers = kind.hits == "peers";
+  if (processes && out.target.empty())
+    return Error{Code::kInvalid, "--pid is missing: what is the fault to hit?"};
+  if (!processes && !out.target.empty())
+    return Error{Code::kInvalid, "--pid: " + out.fault + " hits a node, not a process"};
+  if (peers && out.from.empty())
+    return Error{Code::kInvalid, "--from is missing: whose packets are to be kept from the node?"};
+  if (!peers && !out.from.empty())
+    return Error{Code::kInvalid, "--from: " + out.fault + " is no fault between nodes"};
+  for (const std::string& node : out.from)
+    if (node == out.node) return Error{Code::kInvalid, "--from: that is the node itself"};
+  out.entry.target =
+      processes ? "process " + join(arguments.all("--pid"), ", ") : "node " + out.node;
+  return ok();
+}
 
 Result<Injection> read_injection(const Arguments& arguments) {
   Injection out;
@@ -76,10 +119,8 @@ Result<Injection> read_injection(const Arguments& arguments) {
   }
   const Json given = TRY(params_from(arguments));
   out.entry.params = TRY(entry->second.check_params(out.fault, given, ""));
-  for (const std::string& pid : arguments.all("--pid"))
-    out.target.pids.push_back(std::atoi(pid.c_str()));
-  if (out.target.empty())
-    return Error{Code::kInvalid, "--pid is missing: what is the fault to hit?"};
+  out.node = arguments.get("--on", "local");
+  TRY(read_target(arguments, entry->second, out));
   out.entry.for_s = TRY(parse_duration_s(arguments.get("--for", "24m")));
   const double lease_s = TRY(parse_duration_s(arguments.get("--lease", "15s")));
   if (!(lease_s >= kLeaseMin_s && lease_s <= kLeaseMax_s))
@@ -87,8 +128,6 @@ Result<Injection> read_injection(const Arguments& arguments) {
   out.lease = Time(static_cast<std::int64_t>(lease_s * 1e9));
   out.entry.id = "by-hand/0";
   out.entry.fault = out.fault;
-  out.entry.target = "process " + join(arguments.all("--pid"), ", ");
-  out.node = arguments.get("--on", "local");
   return out;
 }
 
@@ -100,7 +139,9 @@ void print_state(const Json& row) {
 
 Result<int> inject(const Arguments& arguments) {
   const Injection what = TRY(read_injection(arguments));
-  const std::vector<NodeAddress> nodes = TRY(find_nodes(arguments.get("--inventory"), {what.node}));
+  std::vector<std::string> names = what.from;
+  names.push_back(what.node);
+  const std::vector<NodeAddress> nodes = TRY(find_nodes(arguments.get("--inventory"), names));
   const std::unique_ptr<RealWorld> world = TRY(make_epoll_world());
   Hands hands(*world, nodes, [](const Json&) {});
   TRY(hands.connect());
@@ -109,7 +150,8 @@ Result<int> inject(const Arguments& arguments) {
                                   {"fault", what.fault},
                                   {"params", what.entry.params},
                                   {"target", what.entry.target},
-                                  {"pids", what.target.pids}});
+                                  {"pids", what.target.pids},
+                                  {"from", TRY(addresses_of(hands, what.from))}});
   if (!shown.ok() || arguments.has("--dry-run")) {
     hands.leave();
     if (!shown.ok()) return shown.error();
@@ -144,6 +186,7 @@ Result<int> inject(const Arguments& arguments) {
                  {.entry = what.entry,
                   .node = what.node,
                   .target = what.target,
+                  .from = what.from,
                   .run = hands.run(),
                   .lease = what.lease,
                   .renew_every = what.lease / 3,
@@ -231,6 +274,7 @@ Result<int> tell(const Arguments& arguments, const std::string& order) {
 int fault_main(std::span<const std::string> args) {
   const Result<Arguments> arguments = Arguments::parse(args, {{"--on", ""},
                                                               {"--pid", ""},
+                                                              {"--from", ""},
                                                               {"--for", ""},
                                                               {"--lease", ""},
                                                               {"--param", ""},

@@ -1,8 +1,13 @@
 #include "harness/cli/roles.h"
 
+#include <array>
+
 #include "harness/agent/agent.h"
+#include "harness/agent/drop_packets.h"
+#include "harness/agent/fill_disk.h"
 #include "harness/agent/guard.h"
 #include "harness/agent/hold_stopped.h"
+#include "harness/agent/kill_process.h"
 #include "harness/base/build.h"
 #include "harness/base/epoll_world.h"
 #include "harness/cli/command.h"
@@ -11,10 +16,15 @@
 namespace mixproof {
 namespace {
 
-// One operator a type of operation; all of them live as long as the process.
+// One operator a type of operation, in the order of the variant; all of them live as long as the
+// process.
 Operators real_operators(const HostView& host) {
-  std::shared_ptr<HostOperator> hold = make_hold_stopped(host);
-  return [hold](const HostOperation&) -> HostOperator& { return *hold; };
+  std::array<std::shared_ptr<HostOperator>, std::variant_size_v<HostOperation>> by_type = {
+      make_hold_stopped(host), make_kill_process(host), make_drop_packets(host),
+      make_fill_disk(host)};
+  return [by_type](const HostOperation& operation) -> HostOperator& {
+    return *by_type.at(operation.index());
+  };
 }
 
 }  // namespace

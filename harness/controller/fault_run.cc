@@ -11,7 +11,7 @@ namespace {
 constexpr Time kAnswer = std::chrono::seconds(5);
 constexpr Time kAskAgain = std::chrono::seconds(1);
 constexpr Time kMargin = std::chrono::seconds(3);
-constexpr double kWindowMax_s = 0.4;
+constexpr double kWindowMax_s = 0.4, kOneShotWindow_s = 0.1;
 
 Time from_s(double seconds) { return Time(static_cast<std::int64_t>(seconds * 1e9)); }
 
@@ -48,6 +48,12 @@ void FaultRun::state(const std::string& name, Time at, const std::string& detail
 }
 
 Json FaultRun::request(const std::string& order) const {
+  const auto peers = [this](const std::vector<std::string>& nodes) {
+    Json out = Json::array();
+    for (const std::string& node : nodes)
+      out.push_back({{"node", node}, {"addresses", addresses_.at(node)}});
+    return out;
+  };
   return {
       {"do", order},
       {"fault_id", id()},
@@ -56,14 +62,39 @@ Json FaultRun::request(const std::string& order) const {
       {"target", order_.entry.target},
       {"what", order_.target.tasks},
       {"pids", order_.target.pids},
+      {"from", peers(order_.from)},
+      {"others", peers(order_.others)},
       {"lease_ms", std::chrono::duration_cast<std::chrono::milliseconds>(order_.lease).count()}};
 }
 
 // The plan is made anew on the node right before the controls: processes may have changed since the
 // run began.
 void FaultRun::look_before() {
+  if (finished_) return;
+  if (order_.from.empty() && order_.others.empty()) return make_plan();
+  ask_addresses();
+}
+
+// Those of the other nodes, as they are now: a fault that knew only some would cut only some.
+void FaultRun::ask_addresses() {
+  auto left = std::make_shared<std::size_t>(order_.from.size() + order_.others.size());
+  for (const auto* nodes : {&order_.from, &order_.others})
+    for (const std::string& node : *nodes) {
+      AgentLink* link = host_.link(node);
+      if (link == nullptr) return conclude("refused", node + " is lost");
+      link->ask({{"do", "addresses"}}, kAnswer, [this, node, left](const Result<Json>& reply) {
+        if (finished_ || begun_) return;
+        if (!reply.ok()) return conclude("refused", node + ": " + reply.error().message);
+        const Json* addresses = member(*reply, "addresses");
+        addresses_[node] = addresses == nullptr ? Json::array() : *addresses;
+        if (--*left == 0) make_plan();
+      });
+    }
+}
+
+void FaultRun::make_plan() {
   AgentLink* link = host_.link(order_.node);
-  if (link == nullptr || finished_) return;
+  if (link == nullptr) return;  // inject() says so
   link->ask(request("plan_fault"), kAnswer, [this](const Result<Json>& reply) {
     if (finished_ || begun_) return;
     if (!reply.ok()) return conclude("refused", reply.error().message);
@@ -143,15 +174,20 @@ void FaultRun::on_event(const Json& event) {
     if (name == "dirty") return conclude("dirty", detail);
     undone_at_ = at;
     if (!judged_ && injected_) judge_effect();
+    if (one_shot()) return wait_until_ready();
     look("after", [this] { judge_clean(); });
     return;
   }
   if (name == "injected" || name == "reverting" || name == "guard_lost")
-    state(name, at, detail, Json::object());
+    state(name, at, detail,
+          event.contains("counted") ? Json{{"counted", event.at("counted")}} : Json::object());
   if (name == "injected") {
     injected_ = true;
-    if (!reverting_) end_at(at + from_s(order_.entry.for_s));
-    look("during", [this] { judge_effect(); });
+    if (!reverting_ && !one_shot()) end_at(at + from_s(order_.entry.for_s));
+    look("during", [this] {
+      judge_effect();
+      if (one_shot()) revert("it is over at once");
+    });
   }
 }
 
@@ -163,7 +199,8 @@ void FaultRun::look(const std::string& moment, std::function<void()> then) {
   const auto one_done = [this, left, then = std::move(then)] {
     if (--*left == 0 && !finished_) then();
   };
-  const double window_s = std::min(kWindowMax_s, order_.entry.for_s / 3);
+  const double window_s =
+      one_shot() ? kOneShotWindow_s : std::min(kWindowMax_s, order_.entry.for_s / 3);
   const auto tasks = host_.tasks_by_node();
   for (std::size_t i = 0; controls != nullptr && i < controls->size(); ++i) {
     const Json& control = (*controls)[i];
@@ -171,7 +208,11 @@ void FaultRun::look(const std::string& moment, std::function<void()> then) {
     const std::string field = last_word(text_at(control, "metric"));
     const std::string key = std::to_string(i);
     std::map<std::string, ProbeTargets> places;
-    if (text_at(control, "of") == "target") {
+    const Json* of_probe = member(control, "params");
+    const bool by_itself = of_probe != nullptr && of_probe->is_object();
+    if (by_itself) {
+      places[order_.node] = {};
+    } else if (text_at(control, "of") == "target") {
       places[order_.node] = order_.target;
     } else {
       for (const auto& [node, names] : tasks) places[node].tasks = names;
@@ -179,20 +220,20 @@ void FaultRun::look(const std::string& moment, std::function<void()> then) {
     for (auto& place : places) {
       const std::string& node = place.first;
       ProbeTargets& targets = place.second;
-      if (text_at(control, "of") != "target" && node == order_.node)
-        std::erase_if(targets.tasks, [this](const std::string& name) {
-          return std::find(order_.target.tasks.begin(), order_.target.tasks.end(), name) !=
-                 order_.target.tasks.end();
-        });
-      if (targets.empty()) continue;
+      if (text_at(control, "of") != "target")
+        for (const auto* mine : {&order_.target.tasks, &order_.kin})
+          std::erase_if(targets.tasks, [mine](const std::string& name) {
+            return std::find(mine->begin(), mine->end(), name) != mine->end();
+          });
+      if (targets.empty() && !by_itself) continue;
       ++*left;
+      Json params = by_itself ? *of_probe : Json::object();
+      params.update({{"window_s", window_s},
+                     {"moment", moment},
+                     {"control", positive ? "positive" : "negative"},
+                     {"fault", id()}});
       host_.run_probe(
-          node, text_at(control, "probe"),
-          {{"window_s", window_s},
-           {"moment", moment},
-           {"control", positive ? "positive" : "negative"},
-           {"fault", id()}},
-          targets,
+          node, text_at(control, "probe"), std::move(params), targets,
           [this, moment, key, field, node, one_done](const Result<std::vector<Json>>& rows) {
             Look& seen = looks_[moment];
             const std::size_t before = seen.values[key].size();
@@ -255,6 +296,19 @@ void FaultRun::judge_effect() {
                         ")");
   state(reasons.empty() ? "effective" : "not_effective", world_.now(Clock::kMonotonic),
         join(reasons, "; "), evidence());
+}
+
+bool FaultRun::one_shot() const { return text_at(plan_, "effect") == "one_shot"; }
+
+// The old process is gone, so whoever answers there is a new one.
+void FaultRun::wait_until_ready() {
+  if (order_.ready_url.empty()) return conclude("clean", "");
+  host_.run_probe(
+      order_.node, "http_ready", {{"url", order_.ready_url}, {"deadline_s", order_.ready_s}}, {},
+      [this](const Result<std::vector<Json>>& rows) {
+        if (rows.ok()) return conclude("clean", order_.entry.target + " is ready again");
+        conclude("dirty", order_.entry.target + " did not come back: " + rows.error().message);
+      });
 }
 
 // Clean: the guard proved its undo; the positive controls must agree, unless the target is gone

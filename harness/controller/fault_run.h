@@ -1,7 +1,8 @@
-// FaultRun: the life of one fault in a run, as the controller sees it: controls before, injection,
-// proof of effect by controls, renewals, revert, proof of clean by controls. Where its node is lost
-// it asks a new agent what became of it. Finished only when the fault is clean, dirty, refused, or
-// was never injected.
+// FaultRun: the life of one fault on one node, as the controller sees it: controls before,
+// injection, proof of effect by controls, renewals, revert, proof of clean by controls (of a
+// one-shot fault: that what it hit is ready again, if it is one that comes back). Where its node is
+// lost it asks a new agent what became of it. Finished only when the fault is clean, dirty,
+// refused, or was never injected.
 #pragma once
 
 #include <functional>
@@ -33,9 +34,13 @@ struct FaultHost {
 
 struct FaultOrder {
   FaultPlanEntry entry;
-  std::string node;     // where the target is
-  ProbeTargets target;  // what it is there
-  std::string run;      // id
+  std::string node;              // where the target is
+  ProbeTargets target;           // what it is there
+  std::vector<std::string> kin;  // tasks that share its fate: never the others of its controls
+  std::vector<std::string> from, others;  // nodes, of faults between nodes (see Target)
+  std::string ready_url;  // of a target that is restarted after a one-shot fault; else empty
+  double ready_s = 0;     // deadline for its first good answer
+  std::string run;        // id
   Time lease, renew_every;
   Time latest_end{0};    // controller clock: however late it took hold, it ends by then
   bool by_hand = false;  // no run around it: there are no others for a negative control to look at
@@ -65,10 +70,13 @@ class FaultRun {
     std::map<std::string, std::vector<double>> values;  // control key -> values seen
     std::string trouble;
   };
-  void plan();
+  void ask_addresses();
+  void make_plan();
   void look(const std::string& moment, std::function<void()> then);
   void judge_effect();
   void judge_clean();
+  void wait_until_ready();
+  bool one_shot() const;
   void renew();
   void end_at(Time when);
   void state(const std::string& state, Time at, const std::string& detail, Json evidence);
@@ -84,7 +92,8 @@ class FaultRun {
   FaultOrder order_;
   std::function<void()> on_finished_;
   Json plan_;
-  std::map<std::string, Look> looks_;  // by moment
+  std::map<std::string, Json> addresses_;  // by node, of `from` and `others`
+  std::map<std::string, Look> looks_;      // by moment
   std::unique_ptr<AgentLink> probe_link_;
   TimerId renew_timer_ = 0, wait_timer_ = 0, end_timer_ = 0;
   Time give_up_at_{0}, begun_at_{0}, undone_at_{0};

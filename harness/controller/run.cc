@@ -18,6 +18,13 @@ constexpr Time kLoadGrace = std::chrono::seconds(5);          // beyond a load's
 constexpr Time kStopGrace = std::chrono::milliseconds(2000);
 constexpr Time kLeaveDeadline = std::chrono::seconds(12);
 
+bool takes_part(const FaultPlanEntry& entry, const std::string& node) {
+  return std::any_of(entry.parts.begin(), entry.parts.end(), [&node](const auto& part) {
+    return part.node == node ||
+           std::find(part.from.begin(), part.from.end(), node) != part.from.end();
+  });
+}
+
 }  // namespace
 
 Run::Run(World& world, RunSetup setup, RunObserver observer)
@@ -53,17 +60,18 @@ void Run::begin_timeline() {
     at(schedule_.phases[i].end_s, [this, i] { end_phase(i, true); });
   }
   for (const PhasePlan& phase : setup_.plan.phases)
-    for (const FaultPlanEntry& entry : phase.faults) {
-      faults_.push_back(
-          std::make_unique<FaultRun>(world_, fault_host(), fault_order(entry), [this] {
-            if (stage_ == Stage::kStopFaults) world_.after(Time(0), [this] { wind_down(); });
-          }));
-      FaultRun* fault = faults_.back().get();
-      const double inject_s = phase.begin_s + entry.at_s;
-      at(inject_s - std::chrono::duration<double>(kLookAhead).count(),
-         [fault] { fault->look_before(); });
-      at(inject_s, [fault] { fault->inject(); });
-    }
+    for (const FaultPlanEntry& entry : phase.faults)
+      for (const FaultPlanEntry::Part& part : entry.parts) {
+        faults_.push_back(
+            std::make_unique<FaultRun>(world_, fault_host(), fault_order(entry, part), [this] {
+              if (stage_ == Stage::kStopFaults) world_.after(Time(0), [this] { wind_down(); });
+            }));
+        FaultRun* fault = faults_.back().get();
+        const double inject_s = phase.begin_s + entry.at_s;
+        at(inject_s - std::chrono::duration<double>(kLookAhead).count(),
+           [fault] { fault->look_before(); });
+        at(inject_s, [fault] { fault->inject(); });
+      }
   at(schedule_.length_s, [this] { finish_loads(); });
 }
 
@@ -264,27 +272,35 @@ FaultHost Run::fault_host() {
       .run_probe =
           [this](const std::string& node, const std::string& probe, Json params,
                  const ProbeTargets& targets, ProbeRunner::Rows then) {
-            const Time window = run_seconds(number_at(params, "window_s"));
-            probes_.run(node, probe, std::move(params), targets, window + kAnswer, std::move(then));
+            const Time length =
+                run_seconds(number_at(params, "window_s") + number_at(params, "deadline_s"));
+            probes_.run(node, probe, std::move(params), targets, length + kAnswer, std::move(then));
           },
       .tasks_by_node = [this] { return tasks_by_node(); },
       .new_link = [this](const std::string& node,
                          AgentLink::Events events) { return make_link(node, std::move(events)); }};
 }
 
-// "llm[0]" is a service's instance or a load's rank; the plan has checked that it is there.
-FaultOrder Run::fault_order(const FaultPlanEntry& entry) const {
+// "llm[0]" is a service's instance or a load's rank, "train-0" a node; the plan has checked that it
+// is there.
+FaultOrder Run::fault_order(const FaultPlanEntry& entry, const FaultPlanEntry::Part& part) const {
   FaultOrder order{.entry = entry,
-                   .node = {},
+                   .node = part.node,
                    .target = {},
+                   .kin = {},
+                   .from = part.from,
+                   .others = {},
+                   .ready_url = {},
                    .run = setup_.id,
                    .lease = run_seconds(setup_.plan.lease_s),
                    .renew_every = run_seconds(setup_.plan.renew_s)};
   for (const ServicePlan& service : setup_.plan.services)
     for (const ServicePlan::Instance& instance : service.instances)
       if (instance.name == entry.target) {
-        order.node = instance.node;
         order.target.tasks = {instance.name};
+        if (service.restart == "always")
+          order.ready_url = setup_.services.at(instance.name).ready_url;
+        order.ready_s = service.ready_s;
       }
   const std::string phase = entry.id.substr(0, entry.id.rfind('/'));
   for (const PhaseTime& time : schedule_.phases)
@@ -294,10 +310,14 @@ FaultOrder Run::fault_order(const FaultPlanEntry& entry) const {
     const bool there = std::any_of(phases.begin(), phases.end(),
                                    [&](const PhaseTime& p) { return p.name == phase; });
     if (there && name.substr(0, name.find('#')) == entry.target) {
-      order.node = task->node;
       order.target.tasks = {name};
+      for (const LoadTask* rank : ranks_of(task->span)) order.kin.push_back(rank->name);
     }
   }
+  // Between nodes: who takes no part must stay reachable from this one.
+  if (!part.from.empty())
+    for (const NodePlan& node : setup_.plan.nodes)
+      if (!takes_part(entry, node.name)) order.others.push_back(node.name);
   return order;
 }
 

@@ -118,7 +118,7 @@ class Run {
   void ask(const std::string& node, Json request, Time deadline, Channel::Reply then);
   std::map<std::string, std::vector<std::string>> tasks_by_node() const;
   FaultHost fault_host();
-  FaultOrder fault_order(const FaultPlanEntry& entry) const;
+  FaultOrder fault_order(const FaultPlanEntry& entry, const FaultPlanEntry::Part& part) const;
 
   World& world_;
   RunSetup setup_;

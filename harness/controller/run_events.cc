@@ -28,7 +28,8 @@ void Run::on_event(const std::string& node, const Json& event) {
   const std::string kind = text_at(event, "event"), what = text_at(event, "what");
   if (kind == "fault") {
     for (const auto& fault : faults_)
-      if (fault->id() == text_at(event, "fault")) return fault->on_event(event);
+      if (fault->id() == text_at(event, "fault") && fault->node() == node)
+        return fault->on_event(event);
     return;
   }
   if (kind == "note")
@@ -155,6 +156,7 @@ void Run::task_exit(const std::string& node, const std::string& what, const Json
   const bool restart = text_at(event, "event") == "restart";
   const bool expected = flag_at(event, "expected") || stopping_ || stage_ == Stage::kStopLoads ||
                         stage_ == Stage::kStopServices;
+  if (restart) services_[what] = node;  // only services are restarted
   if (restart)
     return record({{"row", "note"},
                    {"node", node},

@@ -229,7 +229,7 @@ TEST(Recover, AGuardFarPastItsLeaseIsKilledAndNotBefore) {
   ASSERT_TRUE(journal.write("begin", {{"step", 0}}).ok());
   const HostOperation hold = HoldStopped{world.one->self()};
   const Operators operators = sim_operators(hung);
-  ASSERT_TRUE(operators(hold).apply(hold).ok());
+  ASSERT_TRUE(operators(hold).apply(hold, std::chrono::seconds(15)).ok());
   world.pass(seconds(12));
   end_guarded_faults(*world.boss, world.recover());
   EXPECT_EQ(signals, 1) << "asked, nine seconds after its lease";

@@ -22,8 +22,19 @@ class FakeHost final : public HostView {
     return it->second;
   }
   std::vector<int> members(const std::string&) const override { return {}; }
+  Result<FileSystem> file_system(const std::string& directory) const override {
+    const auto it = file_systems.find(directory);
+    if (it == file_systems.end())
+      return Error{Code::kUnavailable, "there is no directory " + directory};
+    return it->second;
+  }
+  Result<std::uint64_t> net_namespace() const override { return 4026531840; }
+  Result<std::vector<std::string>> addresses() const override {
+    return std::vector<std::string>{"10.77.0.2"};
+  }
 
   std::map<std::pair<int, std::uint64_t>, std::vector<ThreadState>> processes;
+  std::map<std::string, FileSystem> file_systems;  // by directory
 };
 
 }  // namespace mixproof

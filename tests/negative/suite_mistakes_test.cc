@@ -115,7 +115,7 @@ const std::vector<Mistake>& mistakes() {
        [](Json& s) { s["phases"][3]["faults"][0] = pause(3, 4, "llm[2]"); }},
       {"/phases/1/faults/0/target: \"users[0]\" does not run in phase \"alone\"",
        [](Json& s) { s["phases"][1]["faults"] = {pause(3, 4, "users[0]")}; }},
-      {"/phases/3/faults/1: overlaps another fault on \"llm[0]\": one owner a resource",
+      {"/phases/3/faults/1: overlaps fault stall/0 on the same node: one fault a node at a time",
        [](Json& s) {
          s["phases"][3]["faults"] = {pause(3, 4), pause(6, 4)};
        }},

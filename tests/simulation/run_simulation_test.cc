@@ -54,6 +54,7 @@ Plan stall_plan() {
   pause.at_s = 3;
   pause.for_s = 4;
   pause.params = Json::object();
+  pause.parts = {{"serve-0", {}}};
   stall.faults = {pause};
   plan.phases = {baseline, stall};
   return plan;
@@ -348,7 +349,7 @@ TEST(RunSimulation, AFaultOnAProcessThatStandsStillAlreadyIsNotEffective) {
   SimProcess& foreign = world.simulation.start_root("serve-0", "debugger");
   const Operators hold = sim_operators(foreign);
   const HostOperation operation = HoldStopped{world.simulation.find("llm", "serve-0")->self()};
-  ASSERT_TRUE(hold(operation).apply(operation).ok());
+  ASSERT_TRUE(hold(operation).apply(operation, std::chrono::seconds(15)).ok());
   world.to_the_end();
   const auto states = world.fault_states();
   EXPECT_EQ(std::find(states.begin(), states.end(), "effective"), states.end());

@@ -100,6 +100,13 @@ class SimHost final : public HostView {
       if (process->cgroup() == cgroup) pids.push_back(process->pid());
     return pids;
   }
+  Result<FileSystem> file_system(const std::string&) const override {
+    return FileSystem{.device = 1, .bytes = 1 << 30, .free_bytes = 1 << 29};
+  }
+  Result<std::uint64_t> net_namespace() const override { return 4026531840; }
+  Result<std::vector<std::string>> addresses() const override {
+    return std::vector<std::string>{"sim:" + node_.name};
+  }
 
  private:
   Simulation& simulation_;
@@ -352,7 +359,7 @@ class SimHold final : public HostOperator {
     TRY(find(operation));
     return std::string("1 thread, not traced");
   }
-  Status apply(const HostOperation& operation) override {
+  Status apply(const HostOperation& operation, std::chrono::nanoseconds) override {
     if (!guard_.alive()) return Error{Code::kSystem, "the guard is dead"};
     SimProcess* target = TRY(find(operation));
     target->tracer_ = guard_.pid();

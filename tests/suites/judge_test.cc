@@ -69,6 +69,7 @@ struct Scene {
   void fault(const char* state, double at_s, double uncertainty_s) {
     rows.push_back({{"row", "fault"},
                     {"fault", "stall/0"},
+                    {"node", "serve-0"},
                     {"state", state},
                     {"at", FakeRows::kStart + FakeRows::ns(at_s)},
                     {"uncertainty_ns", FakeRows::ns(uncertainty_s)}});

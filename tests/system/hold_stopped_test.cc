@@ -18,7 +18,7 @@ class HoldStoppedSystem : public testing::Test {
 
 struct Held {
   explicit Held(Victim& held) : victim(held), hold(make_hold_stopped(held.host())) {}
-  Status apply() { return hold->apply(operation()); }
+  Status apply() { return hold->apply(operation(), std::chrono::seconds(15)); }
   Status undo() { return hold->undo(operation(), ""); }
   HostOperation operation() const { return HoldStopped{victim.id()}; }
   Victim& victim;
@@ -196,7 +196,7 @@ TEST_F(HoldStoppedSystem, AProcessWithTheSameNumberIsNotTakenForIt) {
   auto hold = make_hold_stopped(victim.host());
   const HostOperation replaced = HoldStopped{{victim.id().pid, victim.id().start_ticks + 1}};
   EXPECT_EQ(hold->preimage(replaced).error().code, Code::kUnavailable);
-  EXPECT_FALSE(hold->apply(replaced).ok());
+  EXPECT_FALSE(hold->apply(replaced, std::chrono::seconds(15)).ok());
   EXPECT_TRUE(victim.none_in('t'));
   EXPECT_TRUE(hold->undo(replaced, "").ok());
   EXPECT_TRUE(hold->verify_undone(replaced).ok()) << "gone is clean";

@@ -1,0 +1,13 @@
+// The operator of KillProcess: SIGKILL by pidfd, to the process that was meant and no other.
+#pragma once
+
+#include <memory>
+
+#include "harness/base/host_operation.h"
+
+namespace mixproof {
+
+// `host` must outlive it.
+std::unique_ptr<HostOperator> make_kill_process(const HostView& host);
+
+}  // namespace mixproof
