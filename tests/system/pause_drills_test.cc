@@ -1,19 +1,10 @@
-// Drills with a real lab, real agents and real guards: whatever of ours is killed while a process
-// is paused, it runs again in time, `recover` proves it, and the node is as it was.
-#include <fcntl.h>
-
-#include <nlohmann/json.hpp>
-
-#include "harness/base/cgroup.h"
-#include "harness/base/json.h"
-#include "tests/system/lab_fixture.h"
-#include "tests/system/snapshot.h"
-#include "tests/system/victim.h"
+// Drills of process_pause: whatever of ours is killed while a process is paused, it runs again in
+// time, `recover` proves it, and the node is as it was.
+#include "tests/system/drill_fixture.h"
 
 namespace mixproof {
 namespace {
 
-using std::chrono::duration;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
@@ -26,76 +17,12 @@ constexpr const char* kBusy =
     "for i in range(7): threading.Thread(target=work).start()\n"
     "work()\n";
 
-// A command of ours, its output in a file; killed and collected with this object.
-class Command {
- public:
-  Command(std::vector<std::string> argv, const std::string& log)
-      : log_(log), process_([argv = std::move(argv), log]() mutable {
-          const int fd = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-          ::dup2(fd, 1);
-          ::dup2(fd, 2);
-          std::vector<char*> words;
-          for (std::string& word : argv) words.push_back(word.data());
-          words.push_back(nullptr);
-          ::execvp(words[0], words.data());
-          ::_exit(127);
-        }) {}
-  int pid() const { return process_.pid(); }
-  void kill() { process_.signal(SIGKILL); }
-  bool says(const std::string& text, milliseconds deadline) const {
-    return eventually([&] { return text_of(log_).find(text) != std::string::npos; }, deadline);
-  }
-  std::string output() const { return text_of(log_); }
-  // Its exit status, or -1 when it has not ended in time or not by itself.
-  int status(milliseconds deadline) {
-    int status = 0;
-    const bool ended =
-        eventually([&] { return ::waitpid(process_.pid(), &status, WNOHANG) > 0; }, deadline);
-    return ended && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
- private:
-  std::string log_;
-  Forked process_;
-};
-
-std::vector<int> children_of(int pid) {
-  std::vector<int> out;
-  std::istringstream words(text_of(format("/proc/%d/task/%d/children", pid, pid)));
-  for (int child = 0; words >> child;) out.push_back(child);
-  return out;
-}
-
-void kill_hard(int pid) {
-  ASSERT_GT(pid, 1) << "0 would be every process of our group";
-  ASSERT_EQ(::kill(pid, SIGKILL), 0);
-}
-
-// The descendant that was started as `mixproof ROLE`; 0 when there is none.
-int find_role(int pid, const std::string& role) {
-  for (const int child : children_of(pid)) {
-    const std::vector<std::string> words = split(text_of(format("/proc/%d/cmdline", child)), '\0');
-    if (words.size() > 1 && words[0] == MIXPROOF_BINARY && words[1] == role) return child;
-    if (const int found = find_role(child, role)) return found;
-  }
-  return 0;
-}
-
-class PauseDrills : public LabSystem {
+class PauseDrills : public Drills {
  protected:
   void SetUp() override {
-    LabSystem::SetUp();
+    Drills::SetUp();
     if (IsSkipped()) return;
-    directory_ = "/tmp/" + name_;
-    std::filesystem::create_directories(directory_);
-    LabRequest wanted = request();
-    node_ = "drill-" + std::to_string(::getpid());  // no other lab of this machine has such a node
-    wanted.nodes = {{node_, "drill"}};
-    const Result<Lab> lab = lab_up(wanted);
-    ASSERT_TRUE(lab.ok()) << lab.error().message;
-    lab_ = *lab;
-    // The group of agents that are started by hand stays with the lab.
-    ASSERT_TRUE(cgroup_create(lab_.nodes[0].cgroup + "/by-hand", "").ok());
+    ASSERT_NO_FATAL_FAILURE(bring_up(1));
     victim_ = std::make_unique<Command>(
         std::vector<std::string>{MIXPROOF_BINARY, "lab", "exec", node_, "--name", name_, "--",
                                  "python3", "-c", kBusy},
@@ -111,17 +38,13 @@ class PauseDrills : public LabSystem {
     std::istringstream status(text_of(format("/proc/%d/status", outer_pid_)));
     for (std::string line; std::getline(status, line);)
       if (starts_with(line, "NSpid:")) inner_pid_ = line.substr(line.rfind('\t') + 1);
-    // The kernel takes a second or two to find its own IPv6 addresses unique.
-    ASSERT_TRUE(
-        eventually([this] { return (before_ = snapshot()).find("tentative") == std::string::npos; },
-                   seconds(10)));
+    ASSERT_NO_FATAL_FAILURE(take_before());
   }
 
   void TearDown() override {
     inject_.reset();
     victim_.reset();
-    LabSystem::TearDown();
-    std::filesystem::remove_all(directory_);
+    Drills::TearDown();
   }
 
   std::vector<ThreadState> threads() const {
@@ -143,53 +66,24 @@ class PauseDrills : public LabSystem {
              return thread.stopped();
            });
   }
-  std::string snapshot() const { return node_snapshot(lab_, lab_.nodes[0], {outer_pid_}); }
+  std::string snapshot() const override { return node_snapshot(lab_, lab_.nodes[0], {outer_pid_}); }
 
   void inject(const std::string& length, const std::string& lease = "15s") {
-    inject_ = std::make_unique<Command>(
-        std::vector<std::string>{MIXPROOF_BINARY, "fault", "inject", "process_pause", "--on", node_,
-                                 "--pid", inner_pid_, "--for", length, "--lease", lease, "--yes"},
-        directory_ + "/inject" + std::to_string(++injections_) + ".log");
-    ASSERT_TRUE(inject_->says("process_pause: effective", seconds(15))) << inject_->output();
+    ASSERT_NO_FATAL_FAILURE(
+        Drills::inject("process_pause", {"--pid", inner_pid_, "--for", length, "--lease", lease}));
     ASSERT_TRUE(paused());
-    agent_ = find_role(inject_->pid(), "agent");
-    guard_ = find_role(inject_->pid(), "guard");
-    ASSERT_NE(agent_, 0);
-    ASSERT_NE(guard_, 0);
   }
-
-  // From now to every thread running; negative when it takes longer than the limit.
   double ms_until_running(milliseconds limit) const {
-    const auto begin = steady_clock::now();
-    if (!eventually([this] { return runs(); }, limit)) return -1;
-    return duration<double, std::milli>(steady_clock::now() - begin).count();
+    return ms_until([this] { return runs(); }, limit);
   }
-
-  // `recover` says that the node is clean, the journal agrees, and the node is as it was.
   void expect_clean() {
-    const Outcome recovered =
-        shell(format("timeout 30 %s fault recover --on %s", MIXPROOF_BINARY, node_.c_str()));
-    EXPECT_EQ(recovered.status, 0) << recovered.text;
-    EXPECT_EQ(journal_states().find_first_not_of("clean,"), std::string::npos) << journal_states();
     EXPECT_TRUE(runs());
-    EXPECT_EQ(snapshot(), before_);
-  }
-  std::string journal_states() const {
-    const Outcome status =
-        shell(format("timeout 30 %s fault status --json --on %s", MIXPROOF_BINARY, node_.c_str()));
-    std::string out;
-    for (const std::string& line : split(status.text, '\n')) {
-      const Result<Json> fault = parse_json(line, "status");
-      if (fault.ok()) out += (out.empty() ? "" : ",") + text_at(*fault, "state");
-    }
-    EXPECT_FALSE(out.empty()) << status.text;
-    return out;
+    expect_recovered();
   }
 
-  std::string directory_, node_, inner_pid_, before_;
-  Lab lab_;
-  std::unique_ptr<Command> victim_, inject_;
-  int outer_pid_ = 0, agent_ = 0, guard_ = 0, injections_ = 0;
+  std::string inner_pid_;
+  std::unique_ptr<Command> victim_;
+  int outer_pid_ = 0;
 };
 
 TEST_F(PauseDrills, TheSnapshotSeesThePauseAndItsEnd) {
