@@ -170,6 +170,26 @@ TEST_F(PauseDrills, KillingAgentAndGuard) {
   expect_clean();
 }
 
+TEST_F(PauseDrills, APauseOfAProcessThatStandsStillAlreadyHasNoEffect) {
+  ::kill(outer_pid_, SIGSTOP);
+  const auto stands_still = [this] {
+    const auto all = threads();
+    return all.size() == 8 && std::all_of(all.begin(), all.end(), [](const ThreadState& thread) {
+             return thread.state == 'T';
+           });
+  };
+  ASSERT_TRUE(eventually(stands_still, seconds(5)));
+  ASSERT_NO_FATAL_FAILURE(
+      Drills::inject("process_pause", {"--pid", inner_pid_, "--for", "1s"}, "not_effective"));
+  EXPECT_EQ(inject_->status(seconds(20)), 2) << inject_->output();
+  EXPECT_NE(inject_->output().find("already within"), std::string::npos) << inject_->output();
+  EXPECT_NE(inject_->output().find("process_pause: clean"), std::string::npos) << inject_->output();
+  EXPECT_TRUE(eventually(stands_still, seconds(2))) << "it stands as it stood before";
+  ::kill(outer_pid_, SIGCONT);
+  EXPECT_TRUE(eventually([this] { return runs(); }, seconds(5)));
+  expect_clean();
+}
+
 // A guard that hangs keeps its target: it is the one thing that no kernel lease ends.
 TEST_F(PauseDrills, AGuardThatHangsIsKilledByRecoverWhenItsLeaseIsLongOver) {
   ASSERT_NO_FATAL_FAILURE(inject("60s", "2s"));
