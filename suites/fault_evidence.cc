@@ -30,13 +30,16 @@ struct PartFacts {
   std::int64_t on = 0, on_uncertainty_ns = 0, off_low = 0, off_high = 0;
 };
 
-// Why the mechanism itself denies an effect: a rule that nothing ever met, whatever the controls
-// saw.
+// Why the mechanism itself denies an effect, whatever the controls saw: a rule that nothing ever
+// met, a disk that was full before.
 std::string idle_mechanism(const Json& evidence) {
   if (const Json* counted = member(evidence, "counted"); counted != nullptr && counted->is_array())
-    for (const Json& step : *counted)
+    for (const Json& step : *counted) {
       if (const Json* packets = member(step, "packets"); packets != nullptr && *packets == 0)
         return "its rule dropped no packet";
+      if (const Json* bytes = member(step, "bytes"); bytes != nullptr && *bytes == 0)
+        return "there was no byte to take";
+    }
   return "";
 }
 

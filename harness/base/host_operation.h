@@ -99,7 +99,7 @@ class HostView {
   virtual Result<std::vector<std::string>> addresses() const = 0;
 };
 
-inline constexpr std::chrono::milliseconds kTendEvery{50};
+inline constexpr std::chrono::milliseconds kTendEvery{10};
 
 // Implemented once per operation type, in harness/agent/; handed to guards and to `recover`;
 // simulated in tests. Calls are bounded: they finish or fail within 2 s. One thread.
@@ -107,8 +107,8 @@ inline constexpr std::chrono::milliseconds kTendEvery{50};
 class HostOperator {
  public:
   virtual ~HostOperator() = default;
-  // What undo will restore, as text for the journal. Changes nothing. Fails when the operation
-  // cannot work.
+  // What undo will restore, and how it is recognised, as text for the journal. Changes nothing that
+  // anyone else could notice. Fails when the operation cannot work.
   virtual Result<std::string> preimage(const HostOperation& operation) = 0;
   // On an error, whatever was done half-way still counts as begun: the caller undoes it.
   virtual Status apply(const HostOperation& operation, std::chrono::nanoseconds lease) = 0;

@@ -15,9 +15,18 @@ namespace {
 FakeHost a_node() {
   FakeHost host;
   host.processes[{400, 9}] = {{400, 'S', 0, 5}, {401, 'R', 0, 5}};
+  host.file_systems["/"] = {.device = 1, .bytes = 1 << 30, .free_bytes = 1 << 29};
+  host.file_systems["/run/mixproof/shared"] = {
+      .device = 2, .bytes = 1 << 28, .free_bytes = 1 << 27};
   return host;
 }
-const Target kTarget{"llm[0]", {{400, 9}}};
+const Target kTarget{.words = "llm[0]",
+                     .processes = {{400, 9}},
+                     .from = {},
+                     .others = {},
+                     .mark = "mixproof_0123456789abcdef",
+                     .kept_out = {"/", "/var/lib/mixproof"},
+                     .controller_address = {}};
 
 class FaultContract : public testing::TestWithParam<const FaultSpec*> {
  protected:

@@ -70,6 +70,7 @@ class WorkerRole final : public SimRole {
     say({{"ready", Json::object()}, {"info", {{"schedule_hash", "sim"}}}});
     if (probe == "http_ready") process_.after(std::chrono::milliseconds(300), [this] { finish(); });
     if (probe == "process_progress") look();
+    if (probe == "free_space") test_writes();
   }
 
   void look() {
@@ -84,6 +85,18 @@ class WorkerRole final : public SimRole {
                               {"of", text_at(one, "name")},
                               {"stopped_share", threads->front().stopped() ? 1.0 : 0.0}}}});
                      }
+                     finish();
+                   });
+  }
+
+  void test_writes() {
+    const Json params = spec_.at("params");
+    process_.after(Time(static_cast<std::int64_t>(number_at(params, "window_s") * 1e9)),
+                   [this, params] {
+                     const auto space = process_.host().file_system(text_at(params, "path"));
+                     const bool refused =
+                         space.ok() && space->free_bytes < integer_at(params, "write_bytes");
+                     say({{"row", {{"row", "space"}, {"refused_share", refused ? 1.0 : 0.0}}}});
                      finish();
                    });
   }

@@ -100,7 +100,10 @@ class SimHost final : public HostView {
       if (process->cgroup() == cgroup) pids.push_back(process->pid());
     return pids;
   }
-  Result<FileSystem> file_system(const std::string&) const override {
+  Result<FileSystem> file_system(const std::string& directory) const override {
+    if (directory == kSimShared)
+      return FileSystem{
+          .device = 2, .bytes = kSimSharedBytes, .free_bytes = simulation_.shared_free(node_)};
     return FileSystem{.device = 1, .bytes = 1 << 30, .free_bytes = 1 << 29};
   }
   Result<std::uint64_t> net_namespace() const override { return 4026531840; }
@@ -221,6 +224,14 @@ bool Simulation::stopped(int pid) const {
     if (process->pid() == target->tracer_)
       return process->alive();  // the kernel lets go when the tracer dies
   return false;
+}
+
+std::int64_t Simulation::shared_free(const SimNode& node) const {
+  std::int64_t free = kSimSharedBytes - node.shared_used;
+  for (const SimProcess* process : living(node.name))
+    if (const auto fill = node.fills.find(process->pid()); fill != node.fills.end())
+      free -= fill->second;
+  return free;
 }
 
 SimProcess::SimProcess(Simulation& simulation, SimNode& node, std::string program, int pid,
@@ -393,8 +404,11 @@ class SimHold final : public HostOperator {
 };
 
 Operators sim_operators(SimProcess& process) {
-  auto hold = std::make_shared<SimHold>(process);
-  return [hold](const HostOperation&) -> HostOperator& { return *hold; };
+  const std::shared_ptr<HostOperator> hold = std::make_shared<SimHold>(process);
+  const std::shared_ptr<HostOperator> fill = make_sim_fill(process);
+  return [hold, fill](const HostOperation& operation) -> HostOperator& {
+    return std::holds_alternative<FillDisk>(operation) ? *fill : *hold;
+  };
 }
 
 }  // namespace mixproof

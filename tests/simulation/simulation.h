@@ -23,6 +23,9 @@ namespace mixproof {
 
 class SimProcess;
 
+inline constexpr const char* kSimShared = "/run/mixproof/shared";
+inline constexpr std::int64_t kSimSharedBytes = std::int64_t{1} << 28;
+
 struct SimNode {
   std::string name;
   Time mono_offset{0}, boot_offset{0};  // node clock = simulation time + offset
@@ -38,6 +41,9 @@ struct SimNode {
   // nothing: it lives.
   std::function<std::optional<std::size_t>(const std::string& path, std::string_view bytes)>
       kill_in_write;
+  // Of the shared storage: taken by nobody's fault, and by fills, by the process that holds them.
+  std::int64_t shared_used = std::int64_t{1} << 20;
+  std::map<int, std::int64_t> fills;
   bool silent_workers = false;  // those of a later attempt are never ready
 };
 
@@ -60,6 +66,8 @@ class Simulation {
   std::vector<SimProcess*> living(const std::string& node) const;
   SimNode& node(const std::string& name) { return *nodes_.at(name); }
   bool stopped(int pid) const;  // held by a living tracer
+  // Of the shared storage of a node: the kernel frees what a dead process held.
+  std::int64_t shared_free(const SimNode& node) const;
   std::uint64_t random() { return random_.next(); }
 
  private:
@@ -148,5 +156,6 @@ class SimProcess final : public World {
 // Makes the role for a program: agent, guard, worker, or a service (anything else).
 void start_role(SimProcess& process, const std::string& program);
 Operators sim_operators(SimProcess& process);
+std::shared_ptr<HostOperator> make_sim_fill(SimProcess& process);
 
 }  // namespace mixproof
