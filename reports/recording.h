@@ -40,6 +40,8 @@
 //   progress  of ("llm[0]"), begin, end, threads, stopped, switches, switches_per_s, role
 //   (before|during|after), control
 //             (positive|negative), fault                  a sample of the process_progress probe
+//   space     path, begin, end, free_space, free_space_most (bytes, least and most of the window),
+//             writes, refused_share, moment, control, fault   a sample of the free_space probe
 //   sample    metric, value, unit, labels{}               any other probe's number
 //   fault     fault (id), state, node, at, detail, evidence{}   planned armed injected effective
 //   not_effective

@@ -51,12 +51,14 @@ Error cannot(int fd, const std::string& path, const std::string& what) {
 struct RawHandle {
   static constexpr unsigned kBytesMost = 128;  // MAX_HANDLE_SZ
   alignas(file_handle) std::array<char, sizeof(file_handle) + kBytesMost> storage{};
+  char* bytes() { return storage.data() + sizeof(file_handle); }
   file_handle* get() { return reinterpret_cast<file_handle*>(storage.data()); }
 };
 
-std::string to_hex(const unsigned char* bytes, unsigned count) {
+std::string to_hex(const char* bytes, unsigned count) {
   std::string out;
-  for (unsigned i = 0; i < count; ++i) out += format("%02x", bytes[i]);
+  for (unsigned i = 0; i < count; ++i)
+    out += format("%02x", static_cast<unsigned>(static_cast<unsigned char>(bytes[i])));
   return out;
 }
 
@@ -68,7 +70,7 @@ bool from_hex(const std::string& hex, RawHandle& out) {
     char* end = nullptr;
     const unsigned long byte = std::strtoul(digits.c_str(), &end, 16);
     if (*end != '\0') return false;
-    out.get()->f_handle[i] = static_cast<unsigned char>(byte);
+    out.bytes()[i] = static_cast<char>(byte);
   }
   out.get()->handle_bytes = static_cast<unsigned>(count);
   return true;
@@ -79,7 +81,7 @@ Result<FileHandle> handle_of(const UniqueFd& file, const std::string& path) {
   raw.get()->handle_bytes = RawHandle::kBytesMost;
   int mount = 0;
   if (::name_to_handle_at(file.get(), "", raw.get(), &mount, AT_EMPTY_PATH) == 0)
-    return FileHandle{raw.get()->handle_type, to_hex(raw.get()->f_handle, raw.get()->handle_bytes)};
+    return FileHandle{raw.get()->handle_type, to_hex(raw.bytes(), raw.get()->handle_bytes)};
   if (errno == EOPNOTSUPP)
     return cannot(file.get(), path,
                   "gives no handles of files: it could not be proved that the space is back");

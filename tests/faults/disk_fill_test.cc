@@ -61,7 +61,8 @@ TEST(DiskFill, ControlsWantWritesRefusedThereAndAcceptedWhereTheJournalsAre) {
   EXPECT_GE(plan->controls[0].low, 0.9);
   EXPECT_EQ(plan->controls[0].high, 1);
   EXPECT_FALSE(plan->controls[1].positive);
-  EXPECT_EQ(text_at(plan->controls[1].params, "path"), "/") << "the state directory is not made yet";
+  EXPECT_EQ(text_at(plan->controls[1].params, "path"), "/")
+      << "the state directory is not made yet";
   EXPECT_EQ(plan->controls[1].high, 0);
 
   host.file_systems["/var/lib/mixproof"] = {.device = 3, .bytes = kGiB, .free_bytes = kGiB / 2};

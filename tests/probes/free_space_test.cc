@@ -33,8 +33,8 @@ std::string own_directory() {
 
 TEST(FreeSpace, SeesThatWritesAreTakenAndLeavesNothing) {
   const std::string path = own_directory();
-  const auto rows = look(
-      {{"path", path}, {"window_s", 0.05}, {"moment", "before"}, {"control", "negative"}});
+  const auto rows =
+      look({{"path", path}, {"window_s", 0.05}, {"moment", "before"}, {"control", "negative"}});
   ASSERT_TRUE(rows.ok()) << rows.error().message;
   ASSERT_EQ(rows->size(), 1u);
   const Json& row = rows->front();

@@ -91,14 +91,13 @@ class WorkerRole final : public SimRole {
 
   void test_writes() {
     const Json params = spec_.at("params");
-    process_.after(Time(static_cast<std::int64_t>(number_at(params, "window_s") * 1e9)),
-                   [this, params] {
-                     const auto space = process_.host().file_system(text_at(params, "path"));
-                     const bool refused =
-                         space.ok() && space->free_bytes < integer_at(params, "write_bytes");
-                     say({{"row", {{"row", "space"}, {"refused_share", refused ? 1.0 : 0.0}}}});
-                     finish();
-                   });
+    process_.after(
+        Time(static_cast<std::int64_t>(number_at(params, "window_s") * 1e9)), [this, params] {
+          const auto space = process_.host().file_system(text_at(params, "path"));
+          const bool refused = space.ok() && space->free_bytes < integer_at(params, "write_bytes");
+          say({{"row", {{"row", "space"}, {"refused_share", refused ? 1.0 : 0.0}}}});
+          finish();
+        });
   }
 
   void go(const Json& phases) {

@@ -5,143 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/agent/recover.h"
-#include "harness/controller/run.h"
-#include "tests/simulation/simulation.h"
+#include "tests/simulation/simulated_run.h"
 
 namespace mixproof {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-constexpr const char* kNodes[] = {"edge-0", "serve-0", "serve-1", "train-0", "train-1"};
-constexpr const char* kPause = "stall/0";
-
-Plan stall_plan() {
-  Plan plan;
-  plan.schema_version = kSuiteSchemaVersion;
-  plan.name = "simulated";
-  plan.seed = 7;
-  for (const char* name : kNodes)
-    plan.nodes.push_back({name, std::string(name).substr(0, std::string(name).find('-'))});
-  ServicePlan llm;
-  llm.name = "llm";
-  llm.start = "llama_cpp";
-  llm.on = "serve";
-  llm.replicas = 2;
-  llm.instances = {{"llm[0]", "serve-0", 8080}, {"llm[1]", "serve-1", 8080}};
-  plan.services.push_back(llm);
-  LoadPlan users;
-  users.name = "users";
-  users.probe = "inference";
-  users.on = "edge";
-  users.params = {{"deadline_s", 10}};
-  users.nodes = {"edge-0"};
-  LoadPlan trainer;
-  trainer.name = "trainer";
-  trainer.probe = "training";
-  trainer.on = "train";
-  trainer.params = Json::object();
-  trainer.nodes = {"train-0", "train-1"};
-  plan.loads = {users, trainer};
-  PhasePlan baseline{.name = "baseline", .run = {"users"}, .settle_s = 1, .measure_s = 5};
-  PhasePlan stall{.name = "stall", .run = {"users", "trainer"}, .settle_s = 1, .measure_s = 29};
-  stall.begin_s = 6;
-  FaultPlanEntry pause;
-  pause.id = kPause;
-  pause.fault = "process_pause";
-  pause.target = "llm[0]";
-  pause.at_s = 3;
-  pause.for_s = 4;
-  pause.params = Json::object();
-  pause.parts = {{"serve-0", {}}};
-  stall.faults = {pause};
-  plan.phases = {baseline, stall};
-  return plan;
-}
-
-// One controller over a simulated cluster, and what it recorded.
-class SimulatedRun {
- public:
-  explicit SimulatedRun(std::uint64_t seed, Plan plan = stall_plan()) : simulation(seed) {
-    simulation.add_node("controller");
-    for (const char* name : kNodes) simulation.add_node(name);
-    controller = &simulation.start_root("controller", "controller");
-    RunSetup setup;
-    setup.id = "run-1";
-    setup.directory = "/run";
-    setup.build = "sim";
-    setup.plan = std::move(plan);
-    for (const char* name : kNodes)
-      setup.nodes.push_back({.name = name,
-                             .role = "",
-                             .address = "",
-                             .prefix = {"on", "{name}"},
-                             .agent = "mixproof",
-                             .cgroup = std::string("mixproof/sim/") + name});
-    setup.services["llm[0]"] = {.argv = {"llm"}};
-    setup.services["llm[1]"] = {.argv = {"llm"}};
-    run = std::make_unique<Run>(
-        *controller, std::move(setup),
-        RunObserver{
-            .note = {}, .phase = {}, .row = [this](const Json& row) { rows.push_back(row); }});
-    run->start();
-  }
-
-  // Within a simulated five minutes, or the test fails: every run ends.
-  void to_the_end() {
-    ASSERT_TRUE(simulation.run_until([this] { return run->done(); }, seconds(300)))
-        << "the run did not end";
-  }
-
-  std::vector<Json> of(const std::string& kind) const {
-    std::vector<Json> out;
-    std::copy_if(rows.begin(), rows.end(), std::back_inserter(out),
-                 [&](const Json& row) { return text_at(row, "row") == kind; });
-    return out;
-  }
-  std::vector<std::string> fault_states() const {
-    std::vector<std::string> out;
-    for (const Json& row : of("fault")) out.push_back(text_at(row, "state"));
-    return out;
-  }
-  std::string last_fault_state() const {
-    return fault_states().empty() ? "" : fault_states().back();
-  }
-  bool paused() {
-    SimProcess* engine = simulation.find("llm", "serve-0");
-    return engine != nullptr && simulation.stopped(engine->pid());
-  }
-  void until_paused() {
-    ASSERT_TRUE(
-        simulation.run_until([this] { return last_fault_state() == "effective"; }, seconds(60)));
-    ASSERT_TRUE(paused());
-  }
-  void until_free(Time limit) {
-    const Time begin = simulation.now();
-    ASSERT_TRUE(simulation.run_until([this] { return !paused(); }, begin + limit))
-        << "still paused";
-  }
-  // Nothing of ours is left but the processes of a node whose agent nobody can reach.
-  int left_behind() {
-    int left = 0;
-    for (const char* name : kNodes) left += static_cast<int>(simulation.living(name).size());
-    return left;
-  }
-
-  std::string names_left() {
-    std::string out;
-    for (const char* name : kNodes)
-      for (const SimProcess* process : simulation.living(name))
-        out += process->program() + " on " + name + "; ";
-    return out;
-  }
-
-  Simulation simulation;
-  SimProcess* controller = nullptr;
-  std::unique_ptr<Run> run;
-  std::vector<Json> rows;
-};
 
 std::vector<std::string> kGoodLife = {"planned", "injected", "effective", "reverting", "clean"};
 
@@ -226,7 +96,7 @@ TEST(RunSimulation, ALostAgentWithAJournalThatCannotBeReadIsNeverClean) {
   world.until_paused();
   world.simulation.kill(world.simulation.find("agent", "serve-0")->pid());
   std::string& journal =
-      world.simulation.node("serve-0").files[journal_path("/state", "run-1", kPause)];
+      world.simulation.node("serve-0").files[journal_path("/state", "run-1", kFault)];
   journal[9] = static_cast<char>(journal[9] ^ 1);
   world.to_the_end();
   EXPECT_EQ(world.last_fault_state(), "dirty") << "nobody can tell what became of it";
@@ -239,7 +109,7 @@ TEST(RunSimulation, AGuardThatOnlyPlannedBeforeAllDiedInjectedNothing) {
   SimNode& node = world.simulation.node("serve-0");
   node.kill_in_write = [&](const std::string& path,
                            std::string_view bytes) -> std::optional<std::size_t> {
-    if (path != journal_path("/state", "run-1", kPause)) return std::nullopt;
+    if (path != journal_path("/state", "run-1", kFault)) return std::nullopt;
     world.simulation.kill(world.simulation.find("agent", "serve-0")->pid());
     return bytes.size();
   };
@@ -288,7 +158,7 @@ TEST(RunSimulation, WithoutControllerAndAgentTheLeaseEndsIt) {
       [&] { return world.simulation.find("guard", "serve-0") == nullptr; }, killed + seconds(16)));
   SimNode& node = world.simulation.node("serve-0");
   const auto journal =
-      decode_journal(node.files[journal_path("/state", "run-1", kPause)], "journal");
+      decode_journal(node.files[journal_path("/state", "run-1", kFault)], "journal");
   ASSERT_TRUE(journal.ok());
   EXPECT_EQ(journal_state(*journal).state, "clean");
 }

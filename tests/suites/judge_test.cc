@@ -298,6 +298,24 @@ TEST(Validity, ServiceThatDiedByItselfIsAnErrorUnlessItIsTheFaultsTarget) {
   EXPECT_TRUE(problems_with("llm[1]", 77).empty());  // after the phase
 }
 
+// Whatever its controls saw: a fill that took nothing met a disk that was full before.
+TEST(Judge, AFillThatTookNoByteHadNoEffect) {
+  FakeRun run;
+  const Plan plan = run.plan();
+  for (const std::int64_t bytes : {0, 4096}) {
+    std::vector<Json> rows = run.rows();
+    for (Json& row : rows)
+      if (text_at(row, "row") == "fault" && text_at(row, "state") == "reverting")
+        row["evidence"] = {{"counted", Json::array({{{"bytes", bytes}}})}};
+    const Evidence evidence = read_evidence(plan, rows);
+    const FaultFacts fault = faults_of_phase({plan, evidence}, "stall")[0];
+    EXPECT_EQ(fault.not_effective,
+              bytes == 0 ? "fault stall/0 had no effect: there was no byte to take" : "");
+    const int exit_code = static_cast<int>(integer_at(judge(plan, rows).verdict, "exit_code"));
+    EXPECT_EQ(exit_code, bytes == 0 ? 2 : 0);
+  }
+}
+
 TEST(Judge, ACutRecordingAtTheTimeOfAFaultIsUnsafe) {
   FakeRun run;
   const Plan plan = run.plan();
