@@ -186,9 +186,7 @@ Status NamelessFile::reserve(steady_clock::time_point deadline) {
   }
 }
 
-// What a reservation may not touch, a write may: file systems keep blocks back for writes that were
-// already accepted.
-Status NamelessFile::write_last(steady_clock::time_point deadline) {
+Status NamelessFile::write(steady_clock::time_point deadline) {
   const std::vector<char> zeros(static_cast<std::size_t>(block_));
   while (steady_clock::now() <= deadline) {
     const ssize_t count = ::pwrite(fd_.get(), zeros.data(), zeros.size(), end_);
@@ -201,20 +199,6 @@ Status NamelessFile::write_last(steady_clock::time_point deadline) {
     }
   }
   return Error{Code::kTimeout, "filling " + path_ + " to the last block takes too long"};
-}
-
-Status NamelessFile::take_all(steady_clock::time_point deadline) {
-  TRY(reserve(deadline));
-  TRY(write_last(deadline));
-  floor_ = TRY(free_now());
-  return ok();
-}
-
-Status NamelessFile::take_freed(steady_clock::time_point deadline) {
-  const std::int64_t free = TRY(free_now());
-  if (free > floor_) return take_all(deadline);
-  floor_ = free;
-  return ok();
 }
 
 Result<std::int64_t> NamelessFile::bytes() const {

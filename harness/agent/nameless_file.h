@@ -31,11 +31,13 @@ class NamelessFile {
   static Result<NamelessFile> create(const UniqueFd& directory, const std::string& path);
 
   const FileHandle& handle() const { return handle_; }
-  // Takes free blocks until the file system refuses a single one for want of space, both reserved
-  // and written. kTimeout when that takes longer; what was taken stays.
-  Status take_all(std::chrono::steady_clock::time_point deadline);
-  // The same, if blocks have become free since the last call of either.
-  Status take_freed(std::chrono::steady_clock::time_point deadline);
+  // Both take free blocks until the file system refuses this file a single one for want of space.
+  // reserve() is quick; a write may get what a reservation does not. kTimeout when that takes
+  // longer; what was taken stays.
+  Status reserve(std::chrono::steady_clock::time_point deadline);
+  Status write(std::chrono::steady_clock::time_point deadline);
+  // Of the whole file system, for root.
+  Result<std::int64_t> free_now() const;
   Result<std::int64_t> bytes() const;  // that it holds
   // Empties it; the space is free when this returns ok.
   Status give_back(std::chrono::steady_clock::time_point deadline);
@@ -43,16 +45,11 @@ class NamelessFile {
  private:
   NamelessFile(UniqueFd fd, std::string path, std::int64_t block)
       : fd_(std::move(fd)), path_(std::move(path)), block_(block) {}
-  Status reserve(std::chrono::steady_clock::time_point deadline);
-  Status write_last(std::chrono::steady_clock::time_point deadline);
-  Result<std::int64_t> free_now() const;
   Status not_full(const std::string& what, int error) const;
 
   UniqueFd fd_;
   std::string path_;  // of the directory, for words
   std::int64_t block_, end_ = 0;
-  // Free by the file system's count when it last refused us: kept for itself, or not for us.
-  std::int64_t floor_ = 0;
   FileHandle handle_;
 };
 
