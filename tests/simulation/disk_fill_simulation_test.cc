@@ -1,4 +1,5 @@
 // Whole simulated runs around a disk that is filled.
+#include "harness/agent/journal.h"
 #include "tests/simulation/simulated_run.h"
 
 namespace mixproof {
@@ -99,6 +100,30 @@ TEST(DiskFillSimulation, ALostAgentIsReplacedByOneThatProvesTheSpaceIsBack) {
   world.to_the_end();
   EXPECT_EQ(world.last_fault_state(), "clean");
   EXPECT_EQ(world.free(), world.free_without_us());
+}
+
+// The guard dies in the middle of each record of its journal in turn, some bytes of it written.
+TEST(DiskFillSimulation, AGuardMayDieInEveryRecordOfItsJournal) {
+  int died = 0;
+  for (int record = 0; record < 9; ++record)
+    for (const std::size_t written : {std::size_t{0}, std::size_t{11}, std::size_t{100'000}}) {
+      FillRun world(7);
+      int count = 0;
+      world.node().kill_in_write = [&](const std::string& path,
+                                       std::string_view bytes) -> std::optional<std::size_t> {
+        if (path != journal_path("/state", "run-1", kFault) || count++ != record)
+          return std::nullopt;
+        ++died;
+        return std::min(written, bytes.size());
+      };
+      world.to_the_end();
+      EXPECT_EQ(world.free(), world.free_without_us()) << record << " " << written;
+      const std::string last = world.last_fault_state();
+      EXPECT_TRUE(last == "clean" || last == "not_injected" || last == "refused")
+          << record << " " << written << ": " << last;
+      EXPECT_EQ(world.left_behind(), 0) << world.names_left();
+    }
+  EXPECT_GE(died, 24) << "plan, lease, preimage, begin, done, undo_begin, undo_done, clean";
 }
 
 TEST(DiskFillSimulation, AnythingMayDieAtAnyMoment) {
