@@ -1,6 +1,7 @@
 // Training whose storage fills up in the middle of its checkpoints: the failed ones are said,
 // training and its reads of data go on, and the last good checkpoint stays whole.
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -106,9 +107,14 @@ TEST_F(FullDisk, ADiskThatIsFullBeforeMakesTheChecksInconclusive) {
   auto run = start_run({suite("full_disk"), "-o", "run", "--set", "phases.before.settle_s=3"});
   const std::string shared = lab_shared(lab_dir(lab_of(*run)));
   ASSERT_TRUE(run->wait_for("before  ", Seconds(40))) << run->err();
-  const Ended filled = this->run({"-c", "head -c 1000000000 /dev/zero > " + shared + "/theirs"},
-                                 {.directory = directory_, .program = "/bin/sh"});
-  EXPECT_TRUE(filled.says("No space left on device")) << filled.err;
+  // Someone else fills it, and takes what the failed checkpoints give back.
+  const auto filler = start(
+      {"-c", "while :; do head -c 1000000000 /dev/zero; sleep 0.02; done >> " + shared + "/theirs"},
+      {.directory = directory_, .program = "/bin/sh"});
+  EXPECT_TRUE(filler->wait_for("No space left on device", Seconds(20))) << filler->err();
+  ASSERT_TRUE(run->wait_for("full  ", Seconds(40))) << run->err();
+  ASSERT_TRUE(run->wait_for("disk_fill on train-0: clean", Seconds(40))) << run->err();
+  filler->signal(SIGTERM);
   const Ended ended = run->wait(Seconds(60));
   EXPECT_NE(ended.status, 0) << ended.err;
   const Json report = this->report("run");
