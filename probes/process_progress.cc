@@ -1,5 +1,6 @@
-// Looks at the threads of given processes for a while: how many stand still in a stop, and how
-// often all of them were switched. The control of faults that stop or kill processes.
+// Looks at the threads of given processes for a while: how many stand still in a stop, how many of
+// the processes are gone, and how often all threads were switched. The control of faults that stop
+// or kill processes.
 #include <algorithm>
 #include <ctime>
 #include <map>
@@ -25,8 +26,31 @@ struct Watched {
 
 // One look at all processes of a name.
 struct Look {
-  int threads = 0, stopped = 0, gone = 0;
+  int threads = 0, stopped = 0, there = 0, gone = 0;
   std::uint64_t switches = 0;
+
+  // Of no threads: what is gone does not stand still.
+  double stopped_share() const {
+    return threads == 0 ? 0 : static_cast<double>(stopped) / threads;
+  }
+  double gone_share() const { return static_cast<double>(gone) / (there + gone); }
+};
+
+// Least and most of what was seen over the window. A thread that is stopped only now and then must
+// not pass for one that stands still. Positive controls want proof that all was so all the time,
+// negative ones that none was at any time.
+class Extremes {
+ public:
+  void add(double share) {
+    least_ = std::min(least_, share);
+    most_ = std::max(most_, share);
+  }
+  double counted(const std::string& control) const {
+    return control == "negative" ? most_ : least_;
+  }
+
+ private:
+  double least_ = 1, most_ = 0;
 };
 
 class ProcessProgress final : public Probe {
@@ -60,27 +84,25 @@ class ProcessProgress final : public Probe {
     std::map<std::string, Look> first = TRY(look());
     const auto end = steady_clock::now() + std::chrono::duration_cast<nanoseconds>(
                                                std::chrono::duration<double>(window_s_));
-    // A thread that is stopped only now and then must not pass for one that stands still: the least
-    // share counts.
-    std::map<std::string, double> least, most;
+    std::map<std::string, Extremes> stopped, gone;
+    const auto count = [&stopped, &gone](const std::map<std::string, Look>& looks) {
+      for (const auto& [name, one] : looks) {
+        stopped[name].add(one.stopped_share());
+        gone[name].add(one.gone_share());
+      }
+    };
+    count(first);
     std::map<std::string, Look> last = first;
     do {
-      for (const auto& [name, one] : last) {
-        const double share = one.threads == 0 ? 0 : static_cast<double>(one.stopped) / one.threads;
-        least[name] = least.count(name) == 0 ? share : std::min(least[name], share);
-        most[name] = std::max(most[name], share);
-      }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       last = TRY(look());
+      count(last);
     } while (steady_clock::now() < end && !context.stop.stop_requested());
     const std::int64_t ended = now_ns();
     for (const auto& [name, one] : last) {
       const std::uint64_t before = first[name].switches;
       const double switches =
           one.switches >= before ? static_cast<double>(one.switches - before) : 0;
-      // Positive controls want proof that all stood still all the time, negative ones that none did
-      // at any time.
-      const double share = control_ == "negative" ? most[name] : least[name];
       context.rows.row({{"row", "progress"},
                         {"of", name},
                         {"begin", begin},
@@ -88,7 +110,8 @@ class ProcessProgress final : public Probe {
                         {"threads", one.threads},
                         {"stopped", one.stopped},
                         {"gone", one.gone},
-                        {"stopped_share", share},
+                        {"stopped_share", stopped[name].counted(control_)},
+                        {"gone_share", gone[name].counted(control_)},
                         {"switches", switches},
                         {"switches_per_s", switches * 1e9 / static_cast<double>(ended - begin)},
                         {"moment", moment_},
@@ -99,8 +122,10 @@ class ProcessProgress final : public Probe {
     return ok();
   }
 
+  // Of a positive control, processes that are gone are an answer; of any other they leave nothing
+  // to look at.
   Status check(ProbeContext&) override {
-    if (looked_ > 0) return ok();
+    if (looked_ > 0 || control_ == "positive") return ok();
     return Error{Code::kUnavailable, "none of the processes was there"};
   }
 
@@ -115,6 +140,7 @@ class ProcessProgress final : public Probe {
         continue;
       }
       if (!threads.ok()) return threads.error();
+      ++sum.there;
       for (const ThreadState& thread : *threads) {
         ++sum.threads;
         sum.stopped += thread.stopped() ? 1 : 0;
@@ -135,6 +161,8 @@ constexpr MetricSpec kMetrics[] = {
     {"process.progress", "1/s", Better::kNone, "context switches of all threads a second"},
     {"process.stopped_share", "1", Better::kNone,
      "share of threads in a stop, least (positive control) or most (negative)"},
+    {"process.gone_share", "1", Better::kNone,
+     "share of processes that have ended, least (positive control) or most (negative)"},
 };
 
 }  // namespace
@@ -142,7 +170,7 @@ constexpr MetricSpec kMetrics[] = {
 extern const ProbeSpec process_progress_probe;
 const ProbeSpec process_progress_probe = {
     .name = "process_progress",
-    .summary = "Whether given processes move: thread states and context switches.",
+    .summary = "Whether given processes are there and move: thread states and context switches.",
     .load = false,
     .generator = true,
     .ranks = false,

@@ -114,6 +114,9 @@ Status Guard::begin(const Json& spec) {
   TRY(journal_->write("lease", {{"end_ns", lease_end_.count()}}));
   set_deadline();
   const Status injected = inject();
+  // What it was to hit is not there: nothing was done, and there is nothing to prove.
+  if (!injected.ok() && begun_.empty() && injected.error().code == Code::kUnavailable)
+    return injected.error();
   if (!injected.ok()) {
     revert("injection failed: " + injected.error().message);
     return ok();

@@ -1,4 +1,4 @@
-// The operator of KillProcess: SIGKILL by pidfd, to the process that was meant and no other.
+// The operator of KillProcess: SIGKILL by pidfd, to the processes that were meant and no others.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 #include "harness/base/host_operation.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
@@ -40,7 +41,10 @@ Json operation_to_json(const HostOperation& operation) {
             return Json{{"type", "hold_stopped"}, {"process", process_to_json(hold.process)}};
           },
           [](const KillProcess& kill) {
-            return Json{{"type", "kill_process"}, {"process", process_to_json(kill.process)}};
+            Json processes = Json::array();
+            for (const ProcessId& process : kill.processes)
+              processes.push_back(process_to_json(process));
+            return Json{{"type", "kill_process"}, {"processes", processes}};
           },
           [](const DropPackets& drop) {
             return Json{{"type", "drop_packets"},
@@ -65,8 +69,14 @@ Result<HostOperation> operation_from_json(const Json& json) {
     return HostOperation{HoldStopped{process}};
   }
   if (type == "kill_process") {
-    const ProcessId process = TRY(process_in(json));
-    return HostOperation{KillProcess{process}};
+    KillProcess kill;
+    if (const Json* all = member(json, "processes"); all != nullptr && all->is_array())
+      for (const Json& one : *all) kill.processes.push_back(process_from_json(one));
+    if (kill.processes.empty() ||
+        std::any_of(kill.processes.begin(), kill.processes.end(),
+                    [](const ProcessId& process) { return process.pid <= 1; }))
+      return Error{Code::kCorrupt, "a kill_process operation without its processes"};
+    return HostOperation{std::move(kill)};
   }
   if (type == "drop_packets") {
     DropPackets drop{.net_namespace = unsigned_at(json, "net_namespace"),
@@ -97,7 +107,11 @@ std::string describe(const HostOperation& operation) {
                           " by tracing it";
                  },
                  [](const KillProcess& kill) {
-                   return "kill process " + std::to_string(kill.process.pid) + " (SIGKILL)";
+                   std::vector<std::string> pids;
+                   for (const ProcessId& process : kill.processes)
+                     pids.push_back(std::to_string(process.pid));
+                   return (pids.size() == 1 ? "kill process " : "kill processes ") +
+                          join(pids, ", ") + " (SIGKILL)";
                  },
                  [](const DropPackets& drop) {
                    return format("drop %g %% of the packets that come in from ", drop.share * 100) +

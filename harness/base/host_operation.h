@@ -39,10 +39,10 @@ struct HoldStopped {
   ProcessId process;
 };
 
-// SIGKILL, once. Nothing brings the process back, so undoing has nothing to do: it is over when the
-// process is gone.
+// SIGKILL, once, to all of them at the same time or, when one is not there, to none. Nothing brings
+// them back, so undoing has nothing to do: it is over when they are gone.
 struct KillProcess {
-  ProcessId process;
+  std::vector<ProcessId> processes;  // in the order of the signals
 };
 
 // Packets that come in from these addresses are dropped before anything else sees them, in the

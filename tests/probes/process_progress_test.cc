@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "harness/base/epoll_world.h"
 #include "probes/probe.h"
@@ -83,16 +84,72 @@ TEST(ProcessProgress, SeesThatAProcessStandsStill) {
   EXPECT_EQ(seen->rows[0]["switches_per_s"], 0.0);
 }
 
+Json one_that_is_gone() {
+  const Busy busy;
+  return busy.json();
+}
+
+// The control of a pause must say no to that, the control of a kill yes.
 TEST(ProcessProgress, AProcessThatIsGoneIsNotStandingStill) {
-  Json gone;
-  {
-    const Busy busy;
-    gone = busy.json();
-  }
-  const auto seen = look(Json::array({gone}), "positive");
+  const auto seen = look(Json::array({one_that_is_gone()}), "positive");
   ASSERT_TRUE(seen.ok());
+  ASSERT_EQ(seen->rows.size(), 1u);
   EXPECT_EQ(seen->rows[0]["stopped_share"], 0.0);
-  EXPECT_FALSE(seen->checked.ok());
+  EXPECT_EQ(seen->rows[0]["gone_share"], 1.0);
+  EXPECT_TRUE(seen->checked.ok()) << "that it is gone is an answer";
+}
+
+TEST(ProcessProgress, ANegativeControlWithNothingThereHasSeenNothing) {
+  for (const char* control : {"negative", "none"}) {
+    const auto seen = look(Json::array({one_that_is_gone()}), control);
+    ASSERT_TRUE(seen.ok());
+    EXPECT_FALSE(seen->checked.ok()) << control;
+  }
+}
+
+TEST(ProcessProgress, AProcessThatIsThereIsNotGone) {
+  const Busy busy;
+  for (const char* control : {"positive", "negative"}) {
+    const auto seen = look(Json::array({busy.json()}), control);
+    ASSERT_TRUE(seen.ok());
+    EXPECT_EQ(seen->rows[0]["gone_share"], 0.0) << control;
+  }
+}
+
+TEST(ProcessProgress, AnotherProcessUnderTheSameNumberDoesNotCountForIt) {
+  const Busy busy;
+  Json replaced = busy.json();
+  replaced["start_ticks"] = integer_at(replaced, "start_ticks") + 1;
+  const auto seen = look(Json::array({replaced}), "positive");
+  ASSERT_TRUE(seen.ok());
+  EXPECT_EQ(seen->rows[0]["gone_share"], 1.0);
+}
+
+TEST(ProcessProgress, OfSeveralProcessesOfANameAllMustBeGone) {
+  const Busy busy;
+  const auto seen = look(Json::array({one_that_is_gone(), busy.json()}), "positive");
+  ASSERT_TRUE(seen.ok());
+  ASSERT_EQ(seen->rows.size(), 1u);
+  EXPECT_EQ(seen->rows[0]["gone_share"], 0.5);
+}
+
+// It dies in mid-look: a positive control must not take that for gone all the time, and a negative
+// one must not miss it.
+TEST(ProcessProgress, AProcessThatDiesMeanwhileCountsAgainstBothControls) {
+  for (const auto& [control, share] : {std::pair{"positive", 0.0}, std::pair{"negative", 1.0}}) {
+    const Busy busy, other;
+    Json survivor = other.json();
+    survivor["name"] = "other";
+    std::jthread killer([&busy] {
+      ::usleep(30'000);
+      ::kill(busy.pid(), SIGKILL);
+    });
+    const auto seen = look(Json::array({busy.json(), survivor}), control);
+    ASSERT_TRUE(seen.ok());
+    ASSERT_EQ(seen->rows.size(), 2u);
+    EXPECT_EQ(seen->rows[0]["gone_share"], share) << control;
+    EXPECT_EQ(seen->rows[1]["gone_share"], 0.0) << control;
+  }
 }
 
 TEST(ProcessProgress, NothingToLookAtIsAnError) {
