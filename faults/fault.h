@@ -23,6 +23,7 @@ enum class Lease { kKernel, kGuard, kNone };
 enum class When { kArm, kInject };
 
 struct Step {
+  Step(When when, HostOperation operation, Lease lease);
   When when;
   HostOperation operation;
   Lease lease;

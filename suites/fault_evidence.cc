@@ -27,7 +27,7 @@ bool touches(const std::string& state) {
 struct PartFacts {
   std::string state = "none", refuted;
   bool touched = false, injected = false, effective = false, clean = false, dirty = false;
-  std::int64_t on = 0, on_uncertainty_ns = 0, off_low = 0, off_high = 0;
+  std::int64_t began = 0, on = 0, on_uncertainty_ns = 0, off_low = 0, off_high = 0;
 };
 
 // Why the mechanism itself denies an effect, whatever the controls saw: a rule that nothing ever
@@ -43,7 +43,7 @@ std::string idle_mechanism(const Json& evidence) {
   return "";
 }
 
-void read_state(const FaultState& row, PartFacts& part, std::int64_t& reverting,
+void read_state(const FaultState& row, bool one_shot, PartFacts& part, std::int64_t& reverting,
                 std::int64_t& reverting_uncertainty) {
   part.state = row.state;
   part.touched = part.touched || touches(row.state);
@@ -53,6 +53,8 @@ void read_state(const FaultState& row, PartFacts& part, std::int64_t& reverting,
     part.injected = true;
     part.on = row.at;
     part.on_uncertainty_ns = row.uncertainty_ns;
+    const std::int64_t began = integer_at(row.evidence, "began_at", row.at);
+    part.began = std::min(began, row.at) - row.uncertainty_ns;
   }
   if (row.state == "effective") part.effective = true;
   if (row.state == "not_effective")
@@ -63,6 +65,11 @@ void read_state(const FaultState& row, PartFacts& part, std::int64_t& reverting,
     if (part.refuted.empty()) part.refuted = idle_mechanism(row.evidence);
   }
   if (row.state != "clean") return;
+  if (one_shot && part.injected) {
+    part.off_low = part.began;
+    part.off_high = part.on + part.on_uncertainty_ns;
+    return;
+  }
   const std::int64_t undone = integer_at(row.evidence, "undone_at");
   // Proved clean afterwards, by another agent: it may have ended as soon as it began.
   const std::int64_t least = part.injected ? part.on : row.at;
@@ -72,11 +79,12 @@ void read_state(const FaultState& row, PartFacts& part, std::int64_t& reverting,
   part.off_high = high + std::max(reverting_uncertainty, row.uncertainty_ns);
 }
 
-PartFacts read_part(const std::vector<FaultState>& states, const std::string& node) {
+PartFacts read_part(const std::vector<FaultState>& states, const std::string& node,
+                    bool one_shot) {
   PartFacts part;
   std::int64_t reverting = 0, reverting_uncertainty = 0;
   for (const FaultState& row : states)
-    if (row.node == node) read_state(row, part, reverting, reverting_uncertainty);
+    if (row.node == node) read_state(row, one_shot, part, reverting, reverting_uncertainty);
   return part;
 }
 
@@ -102,6 +110,7 @@ void join_part(const std::string& node, const PartFacts& part, bool alone, Fault
     facts.on = part.on;
     facts.on_uncertainty_ns = part.on_uncertainty_ns;
   }
+  if (part.injected) facts.began = facts.began == 0 ? part.began : std::min(facts.began, part.began);
   // A part that never touched anything needs no proof of clean, when another one did.
   const bool over =
       part.clean || (!alone && !part.touched && part.state != "none" && part.state != "planned");
@@ -116,15 +125,17 @@ void join_part(const std::string& node, const PartFacts& part, bool alone, Fault
 void read_states(const std::vector<FaultState>& states, FaultFacts& facts, bool& effective,
                  std::string& refuted) {
   const std::set<std::string> nodes = nodes_of(*facts.plan, states);
+  const bool one_shot = facts.plan->one_shot();
   facts.injected = facts.clean = effective = !nodes.empty();
   for (const std::string& node : nodes)
-    join_part(node, read_part(states, node), nodes.size() == 1, facts, effective, refuted);
+    join_part(node, read_part(states, node, one_shot), nodes.size() == 1, facts, effective,
+              refuted);
   facts.clean = facts.clean && facts.off_high.has_value();
   if (!facts.clean) facts.off_low = facts.off_high = facts.held_ns = std::nullopt;
   for (const FaultState& row : states) facts.state = row.state;
   // The newest row may be one node's; what another one still has on decides.
   for (const std::string& node : nodes)
-    if (const PartFacts part = read_part(states, node);
+    if (const PartFacts part = read_part(states, node, one_shot);
         part.dirty || (part.touched && !part.clean && facts.state == "clean"))
       facts.state = part.state;
 }
@@ -193,6 +204,7 @@ Figure fault_delay(const FaultFacts& fault, std::string_view metric) {
     if (!fault.injected || fault.due_on == 0) return Figure::lacks("not_injected");
     return Figure::of(static_cast<double>(fault.on - fault.due_on) * 1e-9, 1);
   }
+  if (fault.plan->one_shot()) return Figure::lacks("one_shot");
   if (!fault.clean || !fault.off_high || fault.due_off == 0) return Figure::lacks("not_clean");
   return Figure::of(static_cast<double>(*fault.off_high - fault.due_off) * 1e-9, 1);
 }

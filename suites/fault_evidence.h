@@ -20,7 +20,9 @@ struct FaultFacts {
   bool touched = false;
   bool injected = false, clean = false, dirty = false;
   std::int64_t on = 0, on_uncertainty_ns = 0;  // acknowledged injection; valid when injected
-  // The revert lies between these (uncertainty included); only when it is clean.
+  std::int64_t began = 0;  // not before this did it begin to take hold; valid when injected
+  // The revert lies between these (uncertainty included); only when it is clean. Nothing reverts a
+  // one-shot fault: between these it happened, and from there its effects can only fade.
   std::optional<std::int64_t> off_low, off_high;
   std::optional<std::int64_t> held_ns;  // on the node where it was shortest; only when it is clean
   std::int64_t due_on = 0,
@@ -37,7 +39,7 @@ FaultFacts fault_facts(const JudgeInput& input, const PhasePlan& phase,
 std::vector<FaultFacts> all_faults_of(const JudgeInput& input);  // in the plan's order
 std::vector<FaultFacts> faults_of_phase(const JudgeInput& input, const std::string& phase);
 
-// fault.effect_delay or fault.revert_delay of one fault.
+// fault.effect_delay or fault.revert_delay of one fault; a one-shot fault has no revert.
 Figure fault_delay(const FaultFacts& fault, std::string_view metric);
 
 }  // namespace mixproof

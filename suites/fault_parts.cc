@@ -82,4 +82,14 @@ Result<std::vector<Part>> fault_parts(const FaultPlanEntry& fault, const Catalog
   return unknown.error();
 }
 
+std::string fault_words(const FaultPlanEntry& fault) {
+  if (fault.peers.empty()) return fault.fault + " on " + fault.target;
+  const std::string peers = join(fault.peers, ", ");
+  if (fault.direction == "in")
+    return fault.fault + " of what " + peers + " sends to " + fault.target;
+  if (fault.direction == "out")
+    return fault.fault + " of what " + fault.target + " sends to " + peers;
+  return fault.fault + " between " + fault.target + " and " + peers;
+}
+
 }  // namespace mixproof

@@ -6,6 +6,7 @@
 #include "harness/base/text.h"
 #include "reports/verdict.h"
 #include "suites/fault_evidence.h"
+#include "suites/fault_parts.h"
 #include "suites/limits.h"
 #include "suites/metric_rows.h"
 #include "suites/observed.h"
@@ -130,8 +131,7 @@ Safety safety_of(const JudgeInput& input) {
     effective += fault.injected && fault.not_effective.empty() ? 1 : 0;
     clean += fault.clean && !fault.dirty ? 1 : 0;
     if (fault.unsafe())
-      leftovers.push_back(fault.plan->id + " (" + fault.plan->fault + " on " + fault.plan->target +
-                          ")");
+      leftovers.push_back(fault.plan->id + " (" + fault_words(*fault.plan) + ")");
   }
   // A fault that the recording names and the plan does not: nobody knows what it was, so it has to
   // be clean too.

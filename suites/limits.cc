@@ -39,6 +39,7 @@ constexpr ReasonRow kReasons[] = {
     {"no_bound", "the slo has no bound for it"},
     {"no_deadline", "a request without answer has no deadline"},
     {"no_fault", "the phase has no fault"},
+    {"one_shot", "the fault is over at once; nothing reverts it"},
     {"no_loss", "no rank was lost in the phase"},
     {"not_resumed",
      "training had not begun again after the loss of a rank when the evidence ended"},

@@ -25,7 +25,8 @@ class RowWriter {
         if (metric.probe == input_.plan.load(load)->probe) load_metric(metric, phase, load);
     for (const FaultFacts& fault : faults_of_phase(input_, phase.name))
       for (const JudgedMetric& metric : judged_metrics())
-        if (metric.kind == MetricKind::kFault)
+        if (metric.kind == MetricKind::kFault &&
+            !(fault.plan->one_shot() && metric.id == "fault.revert_delay"))
           add(metric, {{"phase", phase.name}, {"fault", fault.plan->id}},
               fault_delay(fault, metric.id));
   }

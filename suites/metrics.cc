@@ -56,8 +56,9 @@ constexpr JudgedMetric kMetrics[] = {
      "from the injection to the first violation whose window holds more violations than any of the baseline",
      "inference", kReported, true},
     {"inference.time_to_recover", "s", "lower",
-     "from the revert to the first of clean_requests consecutive good requests", "inference",
-     kInterval, true},
+     "from the revert (of a fault that is over at once: from the fault) to the first of clean_requests "
+     "consecutive good requests",
+     "inference", kInterval, true},
     {"training.step_time", "s", "lower", "slowest rank of each step", "training", kSamples},
     {"training.compute_time", "s", "lower", "slowest rank of each step", "training", kSamples},
     {"training.comm_time", "s", "lower", "longest of the ranks, waiting included", "training",
@@ -85,7 +86,8 @@ constexpr JudgedMetric kMetrics[] = {
      kRatio},
     {"fault.effect_delay", "s", "lower",
      "from when the fault was due to the acknowledged injection", "", kFault},
-    {"fault.revert_delay", "s", "lower", "from when the revert was due to the proof of clean", "",
+    {"fault.revert_delay", "s", "lower",
+     "from when the revert was due to the proof of clean; not of faults that are over at once", "",
      kFault},
 };
 

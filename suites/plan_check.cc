@@ -39,6 +39,9 @@ Status check_fault(const FaultPlanEntry& fault, const std::string& pointer, cons
     return invalid_at(pointer + "/for_s", fault.fault + " is over at once");
   if (!one_shot && !(fault.for_s > 0))
     return invalid_at(pointer, "\"for_s\" is missing: how long is it to stay in effect?");
+  if (one_shot && fault.at_s >= phase.length_s())
+    return invalid_at(pointer + "/at_s", format("phase \"%s\" is %g s long", phase.name.c_str(),
+                                                phase.length_s()));
   if (fault.at_s + fault.for_s > phase.length_s())
     return invalid_at(pointer,
                       format("ends %g s after the begin of phase \"%s\", which is %g s long",
@@ -181,6 +184,11 @@ struct LimitCheck {
     if (limit.metric == "inference.time_to_recover" && plan.phase(limit.phase)->faults.empty())
       return at("phase", "phase \"" + limit.phase + "\" has no fault to recover from");
     limit.clean_requests = static_cast<int>(raw.clean_requests);
+    if (limit.metric == "fault.revert_delay")
+      for (const FaultPlanEntry& fault : plan.phase(limit.phase)->faults)
+        if (fault.one_shot())
+          return at("phase", fault.fault + " in phase \"" + limit.phase +
+                                 "\" is over at once; nothing reverts it");
     return ok();
   }
 };

@@ -92,10 +92,10 @@ Figure time_to_impact(const JudgeInput& input, const std::string& load, const Fa
       continue;
     }
     const int violations = violations_from(requests, i, *slo);
-    if (request.sched <= fault.on || violations <= usual) continue;
+    if (request.sched <= fault.began || violations <= usual) continue;
     const std::int64_t widen = fault.on_uncertainty_ns + request.uncertainty_ns;
     const std::int64_t low = std::max<std::int64_t>(0, last_good - fault.on - widen);
-    const std::int64_t high = request.sched - fault.on + widen;
+    const std::int64_t high = request.sched - fault.began + request.uncertainty_ns;
     Figure figure = Figure::of(seconds_of(high), std::ssize(requests));
     figure.interval = Interval{seconds_of(low), seconds_of(high)};
     figure.evidence = {{"violations_in_window", violations}, {"most_in_baseline", usual}};

@@ -13,8 +13,9 @@ namespace mixproof {
 // both clamped at 0 and widened by the clock uncertainty. missing "no_impact" when there is none.
 Figure time_to_impact(const JudgeInput& input, const std::string& load, const FaultFacts& fault);
 
-// Time to recover: from the revert to the first request of the first run of `clean_requests`
-// consecutive scheduled requests without a violation. The interval runs from the last violation to
+// Time to recover: from the revert (of a fault that is over at once, as a kill: from the fault
+// itself) to the first request of the first run of `clean_requests` consecutive scheduled requests
+// without a violation. The interval runs from the last violation to
 // that request; the value is its upper end. Settle times count, and the run may reach into later
 // phases as long as the load goes on, up to the next fault. Not shown by then: censored, with the
 // last violation as lower end.

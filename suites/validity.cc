@@ -66,15 +66,30 @@ struct ProblemFinder {
                        error.what.substr(0, error.what.find('['))});
   }
 
-  // The death of a fault's target is what the fault is about; and a load that resumes may lose
-  // ranks if it did resume.
+  // The death of a fault's target is what the fault is about. A load that resumes may lose ranks,
+  // whoever killed them, if it did resume.
   bool explained(const ProcessExit& exit) const {
     if (survived(input, exit)) return true;
+    const LoadPlan* load = input.plan.load(exit.what.substr(0, exit.what.find('[')));
+    if (load != nullptr && load->on_loss == "resume") return false;
     const std::vector<FaultFacts> faults = all_faults_of(input);
     return std::any_of(faults.begin(), faults.end(), [&](const FaultFacts& fault) {
-      return fault.injected && fault.plan->target == exit.what &&
-             exit.at >= fault.on - fault.on_uncertainty_ns;
+      return fault.injected && is_target(fault, exit) && exit.at >= fault.began &&
+             (!fault.plan->one_shot() || is_first_since(fault.began, exit));
     });
+  }
+
+  // Also as a later stretch of its load: "trainer[1]#1".
+  static bool is_target(const FaultFacts& fault, const ProcessExit& exit) {
+    return fault.plan->target == exit.what.substr(0, exit.what.find('#'));
+  }
+
+  // A kill ends one process. If its successor dies too, that was not the fault.
+  bool is_first_since(std::int64_t began, const ProcessExit& exit) const {
+    return std::none_of(input.evidence.exits.begin(), input.evidence.exits.end(),
+                        [&](const ProcessExit& other) {
+                          return other.what == exit.what && other.at >= began && other.at < exit.at;
+                        });
   }
 
   // A load of the phase (also as load[i]), a service (also one of its instances), or a node.

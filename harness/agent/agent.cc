@@ -75,6 +75,7 @@ const FaultSpec* fault_named(const std::string& name) {
 struct Agent::Task {
   std::string what;
   bool worker = false, restart = false, stopping = false, said_done = false;
+  bool to_be_restarted = false;  // it has ended, and its next start is near
   ChildSpec spec;
   std::string first_line;  // of a worker: its spec
   std::unique_ptr<Child> child;
@@ -222,6 +223,7 @@ Status Agent::spawn_task(Task& task) {
   task.child = TRY(world_.spawn(
       task.spec, {.on_line = [this, what](std::string_view line) { task_line(what, line); },
                   .on_exit = [this, what](int status) { task_exit(what, status); }}));
+  task.to_be_restarted = false;
   if (task.worker) return task.child->send(task.first_line);
   return ok();
 }
@@ -248,6 +250,7 @@ void Agent::stop_task(const Json& request) {
 void Agent::begin_stop(Task& task, Time grace) {
   if (task.stopping) return;
   task.stopping = true;
+  if (task.to_be_restarted) return forget_task(task.what);
   if (task.worker && task.child->send(line_of({{"do", "stop"}})).ok())
     task.child->close_input();
   else
@@ -293,14 +296,11 @@ void Agent::task_exit(const std::string& what, int wait_status) {
          {"code", WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : -1},
          {"expected", expected},
          {"log", expected ? "" : log_tail(task)}});
-  for (const std::int64_t id : task.waiting) reply(id, Json::object());
-  if (!task.restart || task.stopping || leaving_) {
-    tasks_.erase(it);
-    return check_left();
-  }
+  if (!task.restart || task.stopping || leaving_) return forget_task(what);
+  task.to_be_restarted = true;
   world_.after(kRestartDelay, [this, what] {
     const auto again = tasks_.find(what);
-    if (again == tasks_.end() || again->second->stopping) return;
+    if (again == tasks_.end() || !again->second->to_be_restarted) return;
     const Status spawned = spawn_task(*again->second);
     if (!spawned.ok()) {
       event({{"event", "note"},
@@ -310,6 +310,13 @@ void Agent::task_exit(const std::string& what, int wait_status) {
     }
     event({{"event", "restart"}, {"what", what}, {"at_ns", world_.now(Clock::kMonotonic).count()}});
   });
+}
+
+// It has ended for good.
+void Agent::forget_task(const std::string& what) {
+  const std::unique_ptr<Task> task = std::move(tasks_.extract(what).mapped());
+  for (const std::int64_t id : task->waiting) reply(id, Json::object());
+  check_left();
 }
 
 std::string Agent::log_tail(const Task& task) {
@@ -487,7 +494,9 @@ void Agent::leave(const std::string& why) {
   for (auto& [id, guarded] : guards_)
     if (guarded->child)
       static_cast<void>(guarded->child->send(line_of({{"do", "revert"}, {"why", why}})));
-  for (auto& [what, task] : tasks_) begin_stop(*task, std::chrono::seconds(2));
+  std::vector<Task*> tasks;  // stopping may forget one
+  for (auto& [what, task] : tasks_) tasks.push_back(task.get());
+  for (Task* task : tasks) begin_stop(*task, std::chrono::seconds(2));
   world_.after(kLeaveDeadline, [this] { done_ = true; });
   check_left();
 }

@@ -58,6 +58,7 @@ class Agent {
   void task_line(const std::string& what, std::string_view line);
   void task_exit(const std::string& what, int wait_status);
   void begin_stop(Task& task, Time grace);
+  void forget_task(const std::string& what);
   void guard_line(const std::string& fault, std::string_view line);
   void guard_exit(const std::string& fault);
   void leave(const std::string& why);

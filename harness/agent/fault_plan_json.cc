@@ -20,6 +20,11 @@ Json params_of(const Json& control) {
 
 }  // namespace
 
+// Not in the header: where GCC 12 sees how a variant was made, it takes its other alternatives for
+// uninitialised when it is moved.
+Step::Step(When step_when, HostOperation step_operation, Lease step_lease)
+    : when(step_when), operation(std::move(step_operation)), lease(step_lease) {}
+
 Json fault_plan_to_json(const FaultPlan& plan) {
   Json steps = Json::array(), controls = Json::array();
   for (const Step& step : plan.steps)

@@ -28,6 +28,7 @@ constexpr const char* kHelp =
     "  --on NODE    a node of a lab or of the inventory; default: all that are known, for inject this machine (local)\n"
     "  --pid PID    a process on that node: what faults on processes hit\n"
     "  --from NODE  the node whose packets are kept from it, for faults between nodes\n"
+    "  --for 5s     how long it stays; not for faults that are over at once\n"
     "  --lease 15s  how long the fault may last after the last renewal, when everything else has died; renewed at a third\n"
     "\n"
     "exit status: 0 done, clean; 2 not effective; 3 failed; 4 wrong usage; 5 not proved clean; 6 refused now\n";
@@ -121,7 +122,10 @@ Result<Injection> read_injection(const Arguments& arguments) {
   out.entry.params = TRY(entry->second.check_params(out.fault, given, ""));
   out.node = arguments.get("--on", "local");
   TRY(read_target(arguments, entry->second, out));
-  out.entry.for_s = TRY(parse_duration_s(arguments.get("--for", "24m")));
+  if (entry->second.one_shot && arguments.has("--for"))
+    return Error{Code::kInvalid, "--for: " + out.fault + " is over at once"};
+  if (!entry->second.one_shot)
+    out.entry.for_s = TRY(parse_duration_s(arguments.get("--for", "24m")));
   const double lease_s = TRY(parse_duration_s(arguments.get("--lease", "15s")));
   if (!(lease_s >= kLeaseMin_s && lease_s <= kLeaseMax_s))
     return Error{Code::kInvalid, "--lease must be 1s to 300s"};

@@ -5,6 +5,7 @@
 
 #include "harness/base/text.h"
 #include "reports/bootstrap.h"
+#include "suites/fault_parts.h"
 #include "suites/interval.h"
 #include "suites/metrics.h"
 
@@ -77,6 +78,12 @@ std::string limit_text(const Plan& plan, const Limit& limit) {
   return out;
 }
 
+std::string fault_times(const Plan& plan, const FaultPlanEntry& fault) {
+  if (fault.one_shot()) return format(" at %g s, over at once", fault.at_s);
+  return format(" from %g s for %g s; lease %g s, renewed every %g s", fault.at_s, fault.for_s,
+                plan.lease_s, plan.renew_s);
+}
+
 }  // namespace
 
 std::string plan_text(const Plan& plan) {
@@ -105,10 +112,7 @@ std::string plan_text(const Plan& plan) {
         format("  %5.0f s  %-16s %.0f s (%.0f s settle): %s\n", phase.begin_s, phase.name.c_str(),
                phase.length_s(), phase.settle_s, join(phase.run, ", ").c_str());
     for (const FaultPlanEntry& fault : phase.faults)
-      out +=
-          format("           fault %s on %s from %g s for %g s; lease %g s, renewed every %g s\n",
-                 fault.fault.c_str(), fault.target.c_str(), fault.at_s, fault.for_s, plan.lease_s,
-                 plan.renew_s);
+      out += "           fault " + fault_words(fault) + fault_times(plan, fault) + "\n";
   }
   out += "\nchecks\n";
   for (const Limit& limit : plan.limits)

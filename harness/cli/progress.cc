@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
+#include "suites/fault_parts.h"
 
 namespace mixproof {
 namespace {
@@ -74,7 +75,8 @@ void Progress::live() {
   if (phase_.empty()) return;
   const double left_s = static_cast<double>((end_ - world_.now(Clock::kMonotonic)).count()) / 1e9;
   std::vector<std::string> held;
-  for (const auto& [id, words] : faults_) held.push_back(words);
+  for (const auto& [part, words] : faults_)
+    if (std::find(held.begin(), held.end(), words) == held.end()) held.push_back(words);
   const std::string seen = figures();
   std::fprintf(stderr, "\r\x1b[K  %.0f s left%s%s%s%s", std::max(0.0, left_s),
                seen.empty() ? "" : "  ", seen.c_str(), held.empty() ? "" : "  FAULT ",
@@ -89,6 +91,15 @@ void Progress::live() {
 bool Progress::runs_now(const std::string& load) const {
   const PhasePlan* plan = plan_.phase(phase_);
   return plan != nullptr && std::find(plan->run.begin(), plan->run.end(), load) != plan->run.end();
+}
+
+// Each node of a fault on several tells its own states.
+std::string Progress::words_of_fault(const Json& row) const {
+  for (const PhasePlan& phase : plan_.phases)
+    for (const FaultPlanEntry& fault : phase.faults)
+      if (fault.id == text_at(row, "fault"))
+        return fault_words(fault) + (fault.parts.size() > 1 ? ", " + text_at(row, "node") : "");
+  return text_at(row, "kind") + " on " + text_at(row, "target");
 }
 
 void Progress::row(const Json& row) {
@@ -109,9 +120,9 @@ void Progress::row(const Json& row) {
   } else if (kind == "fault") {
     const std::string state = text_at(row, "state"), id = text_at(row, "fault"),
                       detail = text_at(row, "detail");
-    const std::string words = text_at(row, "kind") + " on " + text_at(row, "target");
-    if (state == "injected") faults_[id] = words;
-    if (state == "clean" || state == "dirty") faults_.erase(id);
+    const std::string words = words_of_fault(row), node = text_at(row, "node");
+    if (state == "injected") faults_[{id, node}] = words;
+    if (state == "clean" || state == "dirty") faults_.erase({id, node});
     if (state != "planned")
       line("    fault " + words + ": " + state + (detail.empty() ? "" : " (" + detail + ")"));
   } else if (kind == "error") {

@@ -29,6 +29,7 @@ class Progress {
   void live();
   void close_phase();
   std::string figures() const;
+  std::string words_of_fault(const Json& row) const;
   bool runs_now(const std::string& load) const;
 
   World& world_;
@@ -38,7 +39,8 @@ class Progress {
   Time begin_{0}, end_{0};
   Users users_;
   int steps_ = 0;
-  std::map<std::string, std::string> faults_;  // in effect: words by id
+  std::map<std::pair<std::string, std::string>, std::string>
+      faults_;  // in effect: words by id and node
 };
 
 }  // namespace mixproof

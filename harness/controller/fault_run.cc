@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
+#include "suites/fault_parts.h"
 
 namespace mixproof {
 namespace {
@@ -30,7 +31,7 @@ FaultRun::~FaultRun() {
   for (const TimerId timer : {renew_timer_, wait_timer_, end_timer_}) world_.cancel(timer);
 }
 
-std::string FaultRun::words() const { return order_.entry.fault + " on " + order_.entry.target; }
+std::string FaultRun::words() const { return fault_words(order_.entry); }
 
 void FaultRun::state(const std::string& name, Time at, const std::string& detail, Json evidence) {
   AgentLink* link = host_.link(order_.node);
@@ -112,8 +113,9 @@ void FaultRun::inject() {
   begun_ = true;
   begun_at_ = world_.now(Clock::kMonotonic);
   link->ask(request("inject"), kAnswer, [this](const Result<Json>& reply) {
-    if (finished_ || injected_) return;
-    if (!reply.ok() && reply.error().code != Code::kTimeout &&
+    if (finished_) return;
+    if (reply.ok()) return compare_with_plan(*reply);
+    if (!injected_ && reply.error().code != Code::kTimeout &&
         reply.error().code != Code::kPeerLost)
       return conclude("refused", reply.error().message);
     // Otherwise unknown: the node's journal will tell (node_lost, or the give-up time below).
@@ -122,6 +124,21 @@ void FaultRun::inject() {
                 from_s(number_at(plan_, "undo_budget_s", 5)) + kMargin;
   renew_timer_ = world_.after(order_.renew_every, [this] { renew(); });
   end_at(order_.latest_end);
+}
+
+// The node plans again right before it injects. Controls that name processes or addresses must have
+// looked at the same ones before.
+void FaultRun::compare_with_plan(const Json& injected) {
+  const auto looked_at = [](const Json& plan) {
+    Json out = Json::array();
+    if (const Json* controls = member(plan, "controls"); controls != nullptr)
+      for (const Json& control : *controls)
+        if (const Json* params = member(control, "params")) out.push_back(*params);
+    return out;
+  };
+  const Json* plan = member(injected, "plan");
+  if (plan == nullptr || looked_at(*plan) != looked_at(plan_))
+    replanned_ = order_.entry.target + " was replaced between plan and injection";
 }
 
 // The planned length counts from the moment the fault took hold, so that a slow node shortens
@@ -173,22 +190,33 @@ void FaultRun::on_event(const Json& event) {
     reverting_ = true;
     if (name == "dirty") return conclude("dirty", detail);
     undone_at_ = at;
+    if (one_shot()) return after_one_shot();
     if (!judged_ && injected_) judge_effect();
-    if (one_shot()) return wait_until_ready();
     look("after", [this] { judge_clean(); });
     return;
   }
-  if (name == "injected" || name == "reverting" || name == "guard_lost")
-    state(name, at, detail,
-          event.contains("counted") ? Json{{"counted", event.at("counted")}} : Json::object());
+  if (name == "injecting") took_hold_at_ = at;
+  if (name == "injected" || name == "reverting" || name == "guard_lost") {
+    Json told = Json::object();
+    if (event.contains("counted")) told["counted"] = event.at("counted");
+    if (name == "injected" && took_hold_at_ != Time(0)) told["began_at"] = took_hold_at_.count();
+    state(name, at, detail, std::move(told));
+  }
   if (name == "injected") {
     injected_ = true;
     if (!reverting_ && !one_shot()) end_at(at + from_s(order_.entry.for_s));
     look("during", [this] {
       judge_effect();
       if (one_shot()) revert("it is over at once");
+      if (one_shot() && undone_at_ != Time(0)) after_one_shot();
     });
   }
+}
+
+// What a one-shot fault did outlasts its guard, so that its proof is waited for.
+void FaultRun::after_one_shot() {
+  if (injected_ && !judged_) return;
+  wait_until_ready();
 }
 
 // Runs every control once. Values are kept by control and name; what cannot be looked at is
@@ -268,6 +296,7 @@ void FaultRun::judge_effect() {
   if (judged_ || finished_) return;
   judged_ = true;
   std::vector<std::string> reasons;
+  if (!replanned_.empty()) reasons.push_back(replanned_);
   const Json* controls = member(plan_, "controls");
   for (std::size_t i = 0; controls != nullptr && i < controls->size(); ++i) {
     const Json& control = (*controls)[i];
@@ -300,13 +329,17 @@ void FaultRun::judge_effect() {
 
 bool FaultRun::one_shot() const { return text_at(plan_, "effect") == "one_shot"; }
 
-// The old process is gone, so whoever answers there is a new one.
+// The old process is gone, so whoever answers there is a new one. Where its node is lost meanwhile,
+// so is the service, and only the journals can settle the fault.
 void FaultRun::wait_until_ready() {
+  if (lost_ || finished_) return;
   if (order_.ready_url.empty()) return conclude("clean", "");
   host_.run_probe(
       order_.node, "http_ready", {{"url", order_.ready_url}, {"deadline_s", order_.ready_s}}, {},
       [this](const Result<std::vector<Json>>& rows) {
+        if (finished_ || lost_) return;
         if (rows.ok()) return conclude("clean", order_.entry.target + " is ready again");
+        if (host_.link(order_.node) == nullptr) return;  // node_lost() follows
         conclude("dirty", order_.entry.target + " did not come back: " + rows.error().message);
       });
 }

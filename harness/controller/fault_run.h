@@ -75,8 +75,10 @@ class FaultRun {
   void look(const std::string& moment, std::function<void()> then);
   void judge_effect();
   void judge_clean();
+  void after_one_shot();
   void wait_until_ready();
   bool one_shot() const;
+  void compare_with_plan(const Json& injected);
   void renew();
   void end_at(Time when);
   void state(const std::string& state, Time at, const std::string& detail, Json evidence);
@@ -92,11 +94,12 @@ class FaultRun {
   FaultOrder order_;
   std::function<void()> on_finished_;
   Json plan_;
+  std::string replanned_;  // why what was injected is not what was looked at before
   std::map<std::string, Json> addresses_;  // by node, of `from` and `others`
   std::map<std::string, Look> looks_;      // by moment
   std::unique_ptr<AgentLink> probe_link_;
   TimerId renew_timer_ = 0, wait_timer_ = 0, end_timer_ = 0;
-  Time give_up_at_{0}, begun_at_{0}, undone_at_{0};
+  Time give_up_at_{0}, begun_at_{0}, took_hold_at_{0}, undone_at_{0};
   bool begun_ = false, injected_ = false, judged_ = false, reverting_ = false, finished_ = false,
        lost_ = false;
 };
