@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
+#include "reports/fault_words.h"
 #include "reports/html.h"
 #include "reports/page_parts.h"
 
@@ -18,10 +19,19 @@ Events events_of(const Json& report, const std::string& id) {
   return out;
 }
 
-std::string times_line(const Events& events) {
+// Of the plan; an empty object when it is not there.
+const Json& planned_fault(const Json& report, const Json& fault) {
+  for (const Json& phase : list_at(object_at(report, "plan"), "phases"))
+    for (const Json& one : list_at(phase, "faults"))
+      if (text_at(one, "id") == text_at(fault, "id")) return one;
+  return object_at(report, "no such key");
+}
+
+std::string times_line(const Events& events, bool one_shot) {
   std::vector<std::string> parts;
   for (const Json* event : events) {
     std::string state = text_at(*event, "state");
+    if (one_shot && state == "reverting") continue;  // of its guard; there is nothing to revert
     std::replace(state.begin(), state.end(), '_', ' ');
     parts.push_back(escape_html(state) + " <b class=\"num\">" +
                     format("%.3f s", number_at(*event, "at_s")) + "</b>");
@@ -95,14 +105,15 @@ std::string interval_words(const Json* metric, const std::string& unit) {
          ")";
 }
 
-std::string delays_line(const Json& report, const std::string& id) {
-  constexpr std::pair<const char*, const char*> kDelays[] = {
+std::string delays_line(const Json& report, const std::string& id, bool one_shot) {
+  const std::pair<const char*, const char*> delays[] = {
       {"fault.effect_delay", "injected after it was due by"},
       {"inference.time_to_impact", "first felt by users after"},
       {"fault.revert_delay", "proved clean after its end was due by"},
-      {"inference.time_to_recover", "users recovered after the undo in"}};
+      {"inference.time_to_recover",
+       one_shot ? "users recovered from it in" : "users recovered after the undo in"}};
   std::vector<std::string> parts;
-  for (const auto& [metric, words] : kDelays) {
+  for (const auto& [metric, words] : delays) {
     const Json* found = find_metric(report, metric, "", "", id);
     if (found == nullptr) continue;
     const std::string missing = text_at(*found, "missing_reason");
@@ -139,8 +150,7 @@ std::string mechanism_html(const Json& planned, const Extent& extent) {
 std::string fault_html(const Json& report, const Json& fault, const Extent& extent) {
   const std::string id = text_at(fault, "id");
   const Events events = events_of(report, id);
-  std::string out = "<article class=\"fault\"><h3>" +
-                    escape_html(text_at(fault, "fault") + " on " + text_at(fault, "target")) +
+  std::string out = "<article class=\"fault\"><h3>" + escape_html(fault_words(report, fault)) +
                     " <span class=\"small\">" + escape_html(id) +
                     "</span></h3>\n<p class=\"badges\">";
   const bool injected = flag_at(fault, "injected"), touched = flag_at(fault, "touched");
@@ -158,13 +168,27 @@ std::string fault_html(const Json& report, const Json& fault, const Extent& exte
   const Json* planned = nullptr;
   for (const Json* event : events)
     if (const Json* found = member(object_at(*event, "evidence"), "plan")) planned = found;
-  out += times_line(events) + delays_line(report, id);
+  const bool one_shot = is_one_shot(report, fault);
+  out += times_line(events, one_shot) + delays_line(report, id, one_shot);
   if (planned != nullptr)
     out += controls_html(events, *planned, extent) + mechanism_html(*planned, extent);
   return out + "</article>\n";
 }
 
 }  // namespace
+
+std::string fault_words(const Json& report, const Json& fault) {
+  const Json& planned = planned_fault(report, fault);
+  std::vector<std::string> peers;
+  for (const Json& peer : list_at(planned, "peers"))
+    if (peer.is_string()) peers.push_back(peer.get<std::string>());
+  return mixproof::fault_words(text_at(fault, "fault"), text_at(fault, "target"), peers,
+                               text_at(planned, "direction"));
+}
+
+bool is_one_shot(const Json& report, const Json& fault) {
+  return number_at(planned_fault(report, fault), "for_s", 1) == 0;
+}
 
 std::string faults_html(const Json& report, const Extent& extent) {
   const Json& safety = object_at(report, "safety");
@@ -176,9 +200,15 @@ std::string faults_html(const Json& report, const Extent& extent) {
     const bool touched =
         std::any_of(list_at(safety, "faults").begin(), list_at(safety, "faults").end(),
                     [](const Json& fault) { return flag_at(fault, "touched"); });
-    out += touched ? "<p>Nothing is left: every fault that touched something was undone, and that "
-                     "was proved.</p>\n"
-                   : "<p>Nothing is left: no fault touched anything.</p>\n";
+    const bool at_once =
+        std::any_of(list_at(safety, "faults").begin(), list_at(safety, "faults").end(),
+                    [&](const Json& fault) { return is_one_shot(report, fault); });
+    const char* over = at_once
+                           ? "<p>Nothing is left: every fault that touched something is over or "
+                             "was undone, and that was proved.</p>\n"
+                           : "<p>Nothing is left: every fault that touched something was undone, "
+                             "and that was proved.</p>\n";
+    out += touched ? over : "<p>Nothing is left: no fault touched anything.</p>\n";
   } else {
     out += "<p><b>Not proved clean:</b></p><ul>\n";
     for (const Json& one : leftovers)

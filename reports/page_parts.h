@@ -37,6 +37,10 @@ const Json& list_at(const Json& json, const char* key);
 const Json* find_metric(const Json& report, std::string_view id, std::string_view load,
                         std::string_view phase, std::string_view fault = "");
 
+// What the plan of the report says about a fault of `safety`.
+std::string fault_words(const Json& report, const Json& fault);
+bool is_one_shot(const Json& report, const Json& fault);
+
 std::string head_html(const Json& report, const Extent& extent);      // verdict, warnings
 std::string deciding_html(const Json& report, const Extent& extent);  // why
 std::string timeline_html(const Json& report, const TimelineSeries* series, const Extent& extent);

@@ -317,7 +317,9 @@ std::vector<Span> fault_spans(const Json& report) {
   for (const Span& phase : phase_spans(report)) last_s = std::max(last_s, phase.end_s);
   for (const Json& fault : list_at(object_at(report, "safety"), "faults")) {
     const std::string id = text_at(fault, "id");
-    Span span{text_at(fault, "fault") + " " + text_at(fault, "target"), id, -1, last_s, 0, false};
+    std::string name = fault_words(report, fault);
+    if (const std::size_t on = name.find(" on "); on != std::string::npos) name.erase(on, 3);
+    Span span{std::move(name), id, -1, last_s, 0, false};
     for (const Json& event : list_at(object_at(report, "timeline"), "events")) {
       if (text_at(event, "kind") != "fault" || text_at(event, "what") != id) continue;
       const std::string state = text_at(event, "state");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/base/text.h"
+#include "reports/fault_words.h"
 #include "suites/plan_check.h"
 
 namespace mixproof {
@@ -83,13 +84,7 @@ Result<std::vector<Part>> fault_parts(const FaultPlanEntry& fault, const Catalog
 }
 
 std::string fault_words(const FaultPlanEntry& fault) {
-  if (fault.peers.empty()) return fault.fault + " on " + fault.target;
-  const std::string peers = join(fault.peers, ", ");
-  if (fault.direction == "in")
-    return fault.fault + " of what " + peers + " sends to " + fault.target;
-  if (fault.direction == "out")
-    return fault.fault + " of what " + fault.target + " sends to " + peers;
-  return fault.fault + " between " + fault.target + " and " + peers;
+  return fault_words(fault.fault, fault.target, fault.peers, fault.direction);
 }
 
 }  // namespace mixproof

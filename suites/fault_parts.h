@@ -12,8 +12,7 @@ Result<std::vector<FaultPlanEntry::Part>> fault_parts(const FaultPlanEntry& faul
                                                       const Catalogue::Fault& kind,
                                                       const std::string& pointer, const Plan& plan);
 
-// For people: "process_kill on llm[0]", "net_drop between train-0 and train-1", "net_drop of what
-// train-1 sends to train-0".
+// For people; see reports/fault_words.h.
 std::string fault_words(const FaultPlanEntry& fault);
 
 }  // namespace mixproof

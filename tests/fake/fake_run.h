@@ -68,6 +68,16 @@ inline Catalogue fake_catalogue() {
                                     .schema = nullptr};
   out.faults["process_pause"] = {
       .name = "process_pause", .tier = 1, .check_params = accept_none, .schema = nullptr};
+  out.faults["process_kill"] = {.name = "process_kill",
+                                .one_shot = true,
+                                .tier = 2,
+                                .check_params = accept_none,
+                                .schema = nullptr};
+  out.faults["net_drop"] = {.name = "net_drop",
+                            .hits = "peers",
+                            .tier = 2,
+                            .check_params = accept_none,
+                            .schema = nullptr};
   for (const auto& [name, port] : {std::pair{"llama_cpp", 8080}, {"haproxy", 8000}, {"command", 0}})
     out.service_kinds[name] = {
         .name = name, .port = port, .check_params = accept_service, .schema = nullptr};

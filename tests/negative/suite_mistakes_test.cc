@@ -20,6 +20,16 @@ Json pause(double at_s, double for_s, const char* target = "llm[0]") {
   return {{"fault", "process_pause"}, {"target", target}, {"at_s", at_s}, {"for_s", for_s}};
 }
 
+Json kill(double at_s) { return {{"fault", "process_kill"}, {"target", "llm[0]"}, {"at_s", at_s}}; }
+
+Json drop(const char* target, const Json& peers) {
+  return {{"fault", "net_drop"}, {"target", target}, {"peers", peers}, {"at_s", 4}, {"for_s", 4}};
+}
+
+void set_fault(Json& suite, Json fault) {
+  suite["phases"][3]["faults"] = Json::array({std::move(fault)});
+}
+
 Json ratio_limit(const char* quantile, double at_most) {
   return {{"id", "slower"},
           {"metric", "inference.ttft_ratio"},
@@ -193,6 +203,33 @@ const std::vector<Mistake>& mistakes() {
        [](Json& s) { s["limits"][3]["quantile"] = "p50"; }},
       {"/limits/3/phase: phase \"contention\" has no fault to recover from",
        [](Json& s) { s["limits"][3]["phase"] = "contention"; }},
+      {"/phases/3/faults/0/for_s: process_kill is over at once",
+       [](Json& s) {
+         set_fault(s, kill(4));
+         s["phases"][3]["faults"][0]["for_s"] = 1;
+       }},
+      {"/phases/3/faults/0/at_s: phase \"stall\" is 20 s long",
+       [](Json& s) { set_fault(s, kill(20)); }},
+      {"/phases/3/faults/0: \"for_s\" is missing: how long is it to stay in effect?",
+       [](Json& s) { s["phases"][3]["faults"][0].erase("for_s"); }},
+      {"/phases/3/faults/0: net_drop needs \"peers\": from whom train-0 is to be cut off",
+       [](Json& s) { set_fault(s, drop("train-0", Json::array())); }},
+      {"/phases/3/faults/0/peers/0: train-0 would be cut off from itself",
+       [](Json& s) { set_fault(s, drop("train-0", Json::array({"train"}))); }},
+      {"/phases/3/faults/0/target: there is no node or role \"trains\"; did you mean \"train\"?",
+       [](Json& s) { set_fault(s, drop("trains", Json::array({"serve-0"}))); }},
+      {"/phases/3/faults/0/peers: process_kill has no peers",
+       [](Json& s) {
+         set_fault(s, kill(4));
+         s["phases"][3]["faults"][0]["peers"] = Json::array({"train-0"});
+       }},
+      {"/limits/2/phase: process_kill in phase \"stall\" is over at once; nothing reverts it",
+       [](Json& s) {
+         set_fault(s, kill(4));
+         s["limits"][2] = {{"id", "undone"},   {"metric", "fault.revert_delay"},
+                           {"phase", "stall"}, {"method", "direct"},
+                           {"at_most", 5},     {"why", "w"}};
+       }},
       {"/limits/4: inference.ttft needs a \"quantile\"",
        [](Json& s) { s["limits"][4].erase("quantile"); }},
       {"/limits/4/quantile: \"p42\" is not one of: p50, p90, p95, p99, p99.9, max",
@@ -228,6 +265,16 @@ TEST(SuiteMistakes, MetricsThatCannotBeJudgedComeWithThoseThatCan) {
 
 TEST(SuiteMistakes, TheSuiteThatTheyStartFromIsGood) {
   EXPECT_TRUE(make_plan(fake_suite(), fake_catalogue(), 1).ok());
+}
+
+TEST(SuiteMistakes, FaultsThatAreRightAreGood) {
+  for (const Json& fault : {kill(0), kill(19.5), drop("train-0", Json::array({"train-1"})),
+                            drop("edge", Json::array({"serve", "train-1"}))}) {
+    Json suite = fake_suite();
+    set_fault(suite, fault);
+    const auto plan = make_plan(suite, fake_catalogue(), 1);
+    EXPECT_TRUE(plan.ok()) << plan.error().message;
+  }
 }
 
 }  // namespace

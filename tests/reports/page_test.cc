@@ -187,6 +187,35 @@ TEST(Page, AFaultThatIsLeftIsNotOverlooked) {
   EXPECT_FALSE(has(clean, "NOT proved clean"));
 }
 
+TEST(Page, AFaultThatIsOverAtOnceHasNoRevert) {
+  FakeRun run;
+  run.suite["phases"][3]["faults"] =
+      Json::array({Json{{"fault", "process_kill"}, {"target", "llm[0]"}, {"at_s", 4}}});
+  run.pause_s = 0.05;
+  const Made made = made_from(run);
+  const std::string page = made.page();
+  EXPECT_TRUE(has(page, "process_kill on llm[0]"));
+  EXPECT_TRUE(has(page, "users recovered from it in"));
+  EXPECT_TRUE(has(page, "every fault that touched something is over or was undone"));
+  EXPECT_FALSE(has(page, "reverting <b"));
+  EXPECT_FALSE(has(page, "after the undo"));
+  EXPECT_FALSE(has(page, "after its end was due"));
+  EXPECT_TRUE(has(page, "class=\"fault-bar\"")) << "short as it was, it is drawn";
+  EXPECT_TRUE(has(page, ">process_kill llm[0]</text>"));
+  EXPECT_TRUE(has(made_from(FakeRun{}).page(), "users recovered after the undo in"));
+}
+
+TEST(Page, AFaultBetweenNodesNamesBothSides) {
+  FakeRun run;
+  run.suite["phases"][3]["faults"] = Json::array({Json{{"fault", "net_drop"},
+                                                       {"target", "serve-0"},
+                                                       {"peers", Json::array({"edge"})},
+                                                       {"direction", "in"},
+                                                       {"at_s", 4},
+                                                       {"for_s", 4}}});
+  EXPECT_TRUE(has(made_from(run).page(), "net_drop of what edge sends to serve-0"));
+}
+
 TEST(Page, OfANullServerSaysThatItIsSynthetic) {
   Made made = made_from({});
   EXPECT_FALSE(has(made.page(), "Synthetic"));

@@ -38,7 +38,11 @@ class GuardRole final : public SimRole {
 
 class ServiceRole final : public SimRole {
  public:
-  bool done() const override { return false; }
+  explicit ServiceRole(SimProcess& process) : broken_(process.node().broken_services) {}
+  bool done() const override { return broken_; }
+
+ private:
+  bool broken_;
 };
 
 // A worker that models its probe from what the simulated node shows.
@@ -68,24 +72,41 @@ class WorkerRole final : public SimRole {
             {{"row", "resume"}, {"rank", integer_at(spec, "rank")}, {"from_step", first_step()}}}});
     }
     say({{"ready", Json::object()}, {"info", {{"schedule_hash", "sim"}}}});
-    if (probe == "http_ready") process_.after(std::chrono::milliseconds(300), [this] { finish(); });
+    if (probe == "http_ready") {
+      const double deadline_s = number_at(spec.at("params"), "deadline_s");
+      ask(process_.now(Clock::kMonotonic) + Time(static_cast<std::int64_t>(deadline_s * 1e9)));
+    }
     if (probe == "process_progress") look();
     if (probe == "free_space") test_writes();
+  }
+
+  // A service answers at "sim:PROGRAM"; without an address it is taken to.
+  void ask(Time deadline) {
+    process_.after(std::chrono::milliseconds(300), [this, deadline] {
+      const std::string url = text_at(spec_.at("params"), "url");
+      if (url.empty() || process_.simulation().find(url.substr(4), process_.node().name) != nullptr)
+        return finish();
+      if (process_.now(Clock::kMonotonic) > deadline) return finish("did not answer in time");
+      ask(deadline);
+    });
   }
 
   void look() {
     const Json params = spec_.at("params");
     process_.after(Time(static_cast<std::int64_t>(number_at(params, "window_s") * 1e9)),
                    [this, params] {
+                     bool seen = text_at(params, "control") == "positive";
                      for (const Json& one : params.at("processes")) {
                        const auto threads = process_.host().threads(process_from_json(one));
-                       if (!threads.ok()) continue;
+                       seen = seen || threads.ok();
+                       const bool stopped = threads.ok() && threads->front().stopped();
                        say({{"row",
                              {{"row", "progress"},
                               {"of", text_at(one, "name")},
-                              {"stopped_share", threads->front().stopped() ? 1.0 : 0.0}}}});
+                              {"stopped_share", stopped ? 1.0 : 0.0},
+                              {"gone_share", threads.ok() ? 0.0 : 1.0}}}});
                      }
-                     finish();
+                     finish(seen ? "" : "none of the processes was there");
                    });
   }
 
@@ -165,8 +186,10 @@ class WorkerRole final : public SimRole {
     });
   }
 
-  void finish() {
-    say({{"done", {{"check", {{"ok", true}}}}}});
+  void finish(const std::string& trouble = "") {
+    Json check = {{"ok", trouble.empty()}};
+    if (!trouble.empty()) check.update({{"code", "unavailable"}, {"message", trouble}});
+    say({{"done", {{"check", check}}}});
     done_ = true;
   }
   void say(const Json& message) { static_cast<void>(process_.tell_parent(line_of(message))); }
@@ -186,7 +209,7 @@ void start_role(SimProcess& process, const std::string& program) {
   else if (program == "worker")
     process.run(std::make_unique<WorkerRole>(process));
   else
-    process.run(std::make_unique<ServiceRole>());
+    process.run(std::make_unique<ServiceRole>(process));
 }
 
 }  // namespace mixproof

@@ -1,9 +1,4 @@
 // Whole runs over the simulated World: no sleeping, one seed each.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <nlohmann/json.hpp>
-
 #include "harness/agent/recover.h"
 #include "tests/simulation/simulated_run.h"
 

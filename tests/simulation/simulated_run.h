@@ -79,8 +79,8 @@ class SimulatedRun {
                              .prefix = {"on", "{name}"},
                              .agent = "mixproof",
                              .cgroup = std::string("mixproof/sim/") + name});
-    setup.services["llm[0]"] = {.argv = {"llm"}};
-    setup.services["llm[1]"] = {.argv = {"llm"}};
+    for (const char* name : {"llm[0]", "llm[1]"})
+      setup.services[name] = {.argv = {"llm"}, .ready_url = "sim:llm"};
     run = std::make_unique<Run>(
         *controller, std::move(setup),
         RunObserver{

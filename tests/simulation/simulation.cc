@@ -403,10 +403,44 @@ class SimHold final : public HostOperator {
   SimProcess& guard_;
 };
 
+// The operator of the simulated kill.
+class SimKill final : public HostOperator {
+ public:
+  explicit SimKill(SimProcess& guard) : guard_(guard) {}
+  Result<std::string> preimage(const HostOperation& operation) override {
+    TRY(find(operation));
+    return std::string("1 process");
+  }
+  Status apply(const HostOperation& operation, std::chrono::nanoseconds) override {
+    if (!guard_.alive()) return Error{Code::kSystem, "the guard is dead"};
+    const std::vector<SimProcess*> targets = TRY(find(operation));
+    for (SimProcess* target : targets) target->die(SIGKILL);
+    return ok();
+  }
+  Status undo(const HostOperation&, const std::string&) override {
+    if (!guard_.alive()) return Error{Code::kSystem, "the guard is dead"};
+    return ok();
+  }
+  Status verify_undone(const HostOperation&) override { return ok(); }
+
+ private:
+  Result<std::vector<SimProcess*>> find(const HostOperation& operation) const {
+    std::vector<SimProcess*> out;
+    for (const ProcessId& wanted : std::get<KillProcess>(operation).processes)
+      for (SimProcess* process : guard_.simulation().living(guard_.node().name))
+        if (process->self() == wanted) out.push_back(process);
+    if (out.size() == std::get<KillProcess>(operation).processes.size()) return out;
+    return Error{Code::kUnavailable, "the process is gone"};
+  }
+  SimProcess& guard_;
+};
+
 Operators sim_operators(SimProcess& process) {
   const std::shared_ptr<HostOperator> hold = std::make_shared<SimHold>(process);
+  const std::shared_ptr<HostOperator> kill = std::make_shared<SimKill>(process);
   const std::shared_ptr<HostOperator> fill = make_sim_fill(process);
-  return [hold, fill](const HostOperation& operation) -> HostOperator& {
+  return [hold, kill, fill](const HostOperation& operation) -> HostOperator& {
+    if (std::holds_alternative<KillProcess>(operation)) return *kill;
     return std::holds_alternative<FillDisk>(operation) ? *fill : *hold;
   };
 }

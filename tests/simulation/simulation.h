@@ -44,7 +44,8 @@ struct SimNode {
   // Of the shared storage: taken by nobody's fault, and by fills, by the process that holds them.
   std::int64_t shared_used = std::int64_t{1} << 20;
   std::map<int, std::int64_t> fills;
-  bool silent_workers = false;  // those of a later attempt are never ready
+  bool silent_workers = false;   // those of a later attempt are never ready
+  bool broken_services = false;  // they end as soon as they begin
 };
 
 class Simulation {
@@ -74,6 +75,7 @@ class Simulation {
   friend class SimProcess;
   friend class SimHost;
   friend class SimHold;
+  friend class SimKill;
   SimProcess& start(const std::string& node, const std::string& program, SimProcess* parent);
   void reap();  // lets roles that are done exit
 
@@ -131,6 +133,7 @@ class SimProcess final : public World {
   friend class SimChild;
   friend class SimHost;
   friend class SimHold;
+  friend class SimKill;
   void die(int wait_status);
   void to_parent(std::function<void(ChildEvents&)> what);
   void to_child(SimProcess& child, std::function<void(ParentEvents&)> what);

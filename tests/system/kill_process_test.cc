@@ -97,8 +97,8 @@ TEST_F(KillProcessSystem, AZombieIsGone) {
 
 // A parent that starts its child anew whenever that dies.
 TEST_F(KillProcessSystem, AParentHasNoTimeToReplaceItsChild) {
-  auto* child = static_cast<std::atomic<int>*>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
-                                                      MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto* child = static_cast<std::atomic<int>*>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   Forked parent([child] {
     while (true) {
       const int pid = ::fork();
