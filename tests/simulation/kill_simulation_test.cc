@@ -207,13 +207,15 @@ TEST(KillSimulation, AKilledRankOfALoadThatDoesNotResumeEndsTheRunClean) {
   world.to_the_end();
   ASSERT_TRUE(world.run->failure().has_value());
   EXPECT_NE(world.run->failure()->message.find("trainer[1] ended by itself"), std::string::npos);
-  EXPECT_EQ(world.fault_states(), kGoodLife) << details(world, "not_effective");
+  EXPECT_EQ(world.fault_states(), (Words{"planned", "injected", "reverting", "effective", "clean"}))
+      << "the run stops at once, and the proof is waited for all the same: "
+      << details(world, "not_effective");
   EXPECT_EQ(world.left_behind(), 0) << world.names_left();
 }
 
 // At each write of the journal, its record written whole or not at all.
 void die_at_every_write(const std::string& role, const std::string& restart, int* injected) {
-  for (int write = 1; write <= 9; ++write)
+  for (int write = 1; write <= 8; ++write)
     for (const bool whole : {true, false}) {
       SimulatedRun world(20, kill_plan("llm[0]", restart));
       int left = write;
@@ -250,7 +252,7 @@ TEST(KillSimulation, ItsGuardMayDieAtEveryStep) {
     int injected = 0;
     ASSERT_NO_FATAL_FAILURE(die_at_every_write("guard", restart, &injected));
     EXPECT_GT(injected, 0);
-    EXPECT_LT(injected, 18);
+    EXPECT_LT(injected, 16);
   }
 }
 
@@ -258,7 +260,7 @@ TEST(KillSimulation, ItsAgentMayDieAtEveryStep) {
   for (const char* restart : {"never", "always"}) {
     int injected = 0;
     ASSERT_NO_FATAL_FAILURE(die_at_every_write("agent", restart, &injected));
-    EXPECT_LT(injected, 18);
+    EXPECT_LT(injected, 16);
   }
 }
 

