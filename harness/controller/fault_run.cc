@@ -31,7 +31,10 @@ FaultRun::~FaultRun() {
   for (const TimerId timer : {renew_timer_, wait_timer_, end_timer_}) world_.cancel(timer);
 }
 
-std::string FaultRun::words() const { return fault_words(order_.entry); }
+std::string FaultRun::doing() const {
+  if (awaits_ready_) return "waiting until " + order_.entry.target + " is ready again";
+  return "reverting " + fault_words(order_.entry);
+}
 
 void FaultRun::state(const std::string& name, Time at, const std::string& detail, Json evidence) {
   AgentLink* link = host_.link(order_.node);
@@ -115,8 +118,7 @@ void FaultRun::inject() {
   link->ask(request("inject"), kAnswer, [this](const Result<Json>& reply) {
     if (finished_) return;
     if (reply.ok()) return compare_with_plan(*reply);
-    if (!injected_ && reply.error().code != Code::kTimeout &&
-        reply.error().code != Code::kPeerLost)
+    if (!injected_ && reply.error().code != Code::kTimeout && reply.error().code != Code::kPeerLost)
       return conclude("refused", reply.error().message);
     // Otherwise unknown: the node's journal will tell (node_lost, or the give-up time below).
   });
@@ -334,6 +336,7 @@ bool FaultRun::one_shot() const { return text_at(plan_, "effect") == "one_shot";
 void FaultRun::wait_until_ready() {
   if (lost_ || finished_) return;
   if (order_.ready_url.empty()) return conclude("clean", "");
+  awaits_ready_ = true;
   host_.run_probe(
       order_.node, "http_ready", {{"url", order_.ready_url}, {"deadline_s", order_.ready_s}}, {},
       [this](const Result<std::vector<Json>>& rows) {

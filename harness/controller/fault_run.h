@@ -63,7 +63,7 @@ class FaultRun {
   bool in_effect() const { return begun_ && !finished_; }
   bool finished() const { return finished_; }
   bool begun() const { return begun_; }
-  std::string words() const;  // for people: "process_pause on llm[0]"
+  std::string doing() const;  // for people, once it reverts: "reverting process_pause on llm[0]"
 
  private:
   struct Look {
@@ -94,14 +94,14 @@ class FaultRun {
   FaultOrder order_;
   std::function<void()> on_finished_;
   Json plan_;
-  std::string replanned_;  // why what was injected is not what was looked at before
+  std::string replanned_;                  // why what was injected is not what was looked at before
   std::map<std::string, Json> addresses_;  // by node, of `from` and `others`
   std::map<std::string, Look> looks_;      // by moment
   std::unique_ptr<AgentLink> probe_link_;
   TimerId renew_timer_ = 0, wait_timer_ = 0, end_timer_ = 0;
   Time give_up_at_{0}, begun_at_{0}, took_hold_at_{0}, undone_at_{0};
   bool begun_ = false, injected_ = false, judged_ = false, reverting_ = false, finished_ = false,
-       lost_ = false;
+       lost_ = false, awaits_ready_ = false;
 };
 
 }  // namespace mixproof

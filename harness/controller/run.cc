@@ -143,9 +143,9 @@ void Run::stop(const std::string& why) {
   if (stopping_) {
     std::vector<std::string> held;
     for (const auto& fault : faults_)
-      if (fault->in_effect()) held.push_back(fault->words());
+      if (fault->in_effect()) held.push_back(fault->doing());
     return note(held.empty() ? "already stopping; no fault is in effect"
-                             : "still reverting " + join(held, ", "));
+                             : "still " + join(held, ", "));
   }
   stopping_ = true;
   why_ = why;
