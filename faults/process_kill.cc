@@ -1,5 +1,5 @@
-// Kills the target's processes at once. Over as soon as they are gone: what is tested is what others
-// make of their absence, and whether the service comes back where it says that it does.
+// Kills the target's processes at once. Over as soon as they are gone: what is tested is what
+// others make of their absence, and whether the service comes back where it says that it does.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>

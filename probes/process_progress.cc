@@ -30,9 +30,7 @@ struct Look {
   std::uint64_t switches = 0;
 
   // Of no threads: what is gone does not stand still.
-  double stopped_share() const {
-    return threads == 0 ? 0 : static_cast<double>(stopped) / threads;
-  }
+  double stopped_share() const { return threads == 0 ? 0 : static_cast<double>(stopped) / threads; }
   double gone_share() const { return static_cast<double>(gone) / (there + gone); }
 };
 

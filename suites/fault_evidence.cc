@@ -79,8 +79,7 @@ void read_state(const FaultState& row, bool one_shot, PartFacts& part, std::int6
   part.off_high = high + std::max(reverting_uncertainty, row.uncertainty_ns);
 }
 
-PartFacts read_part(const std::vector<FaultState>& states, const std::string& node,
-                    bool one_shot) {
+PartFacts read_part(const std::vector<FaultState>& states, const std::string& node, bool one_shot) {
   PartFacts part;
   std::int64_t reverting = 0, reverting_uncertainty = 0;
   for (const FaultState& row : states)
@@ -110,7 +109,8 @@ void join_part(const std::string& node, const PartFacts& part, bool alone, Fault
     facts.on = part.on;
     facts.on_uncertainty_ns = part.on_uncertainty_ns;
   }
-  if (part.injected) facts.began = facts.began == 0 ? part.began : std::min(facts.began, part.began);
+  if (part.injected)
+    facts.began = facts.began == 0 ? part.began : std::min(facts.began, part.began);
   // A part that never touched anything needs no proof of clean, when another one did.
   const bool over =
       part.clean || (!alone && !part.touched && part.state != "none" && part.state != "planned");

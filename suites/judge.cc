@@ -130,8 +130,7 @@ Safety safety_of(const JudgeInput& input) {
     injected += fault.injected ? 1 : 0;
     effective += fault.injected && fault.not_effective.empty() ? 1 : 0;
     clean += fault.clean && !fault.dirty ? 1 : 0;
-    if (fault.unsafe())
-      leftovers.push_back(fault.plan->id + " (" + fault_words(*fault.plan) + ")");
+    if (fault.unsafe()) leftovers.push_back(fault.plan->id + " (" + fault_words(*fault.plan) + ")");
   }
   // A fault that the recording names and the plan does not: nobody knows what it was, so it has to
   // be clean too.

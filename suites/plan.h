@@ -89,9 +89,10 @@ struct LoadPlan {
 };
 
 struct FaultPlanEntry {
-  std::string id;              // "stall/0": phase and index
-  std::string fault, target;   // "process_pause", "llm[0]"; "net_drop", "train-0"
-  double at_s = 0, for_s = 0;  // from the begin of the phase (settle time included); for_s 0: over at once
+  std::string id;             // "stall/0": phase and index
+  std::string fault, target;  // "process_pause", "llm[0]"; "net_drop", "train-0"
+  double at_s = 0,
+         for_s = 0;  // from the begin of the phase (settle time included); for_s 0: over at once
   Json params = nullptr;
   std::vector<std::string> peers;  // of faults between nodes: nodes and roles, as the suite says
   std::string direction = "both";  // both | in | out, as the target sees it

@@ -40,8 +40,8 @@ Status check_fault(const FaultPlanEntry& fault, const std::string& pointer, cons
   if (!one_shot && !(fault.for_s > 0))
     return invalid_at(pointer, "\"for_s\" is missing: how long is it to stay in effect?");
   if (one_shot && fault.at_s >= phase.length_s())
-    return invalid_at(pointer + "/at_s", format("phase \"%s\" is %g s long", phase.name.c_str(),
-                                                phase.length_s()));
+    return invalid_at(pointer + "/at_s",
+                      format("phase \"%s\" is %g s long", phase.name.c_str(), phase.length_s()));
   if (fault.at_s + fault.for_s > phase.length_s())
     return invalid_at(pointer,
                       format("ends %g s after the begin of phase \"%s\", which is %g s long",

@@ -69,7 +69,8 @@ class KillProcessOperator final : public HostOperator {
     Status trouble = ok();
     bool killed_one = false;
     for (std::size_t i = 0; i < processes.size(); ++i) {
-      const bool killed = ::syscall(SYS_pidfd_send_signal, pidfds[i].get(), SIGKILL, nullptr, 0) == 0;
+      const bool killed =
+          ::syscall(SYS_pidfd_send_signal, pidfds[i].get(), SIGKILL, nullptr, 0) == 0;
       // A child may go with its parent, which was killed just before.
       if (!killed && !(errno == ESRCH && killed_one) && trouble.ok())
         trouble = errno == ESRCH
