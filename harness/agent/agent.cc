@@ -369,13 +369,24 @@ Status Agent::find_processes(const Json& request, Target& target) const {
           TRY(world_.host().identify(pid.is_number_integer() ? pid.get<int>() : 0));
       target.processes.push_back(id);
     }
-  const ProcessId self = world_.self();
+  const std::set<int> kept = TRY(lifeline());
   for (const ProcessId& process : target.processes)
-    if (process.pid <= 1 || process == self)
-      return Error{Code::kInvalid, "process " + std::to_string(process.pid) + " is protected"};
+    if (process.pid <= 1 || kept.count(process.pid) != 0)
+      return Error{Code::kInvalid, "process " + std::to_string(process.pid) +
+                                       " is protected: it is the node's first, this agent, or one "
+                                       "that this agent lives through"};
   if (target.processes.empty())
     return Error{Code::kInvalid, target.words + " resolves to no process"};
   return ok();
+}
+
+// We and all that we live through: shells, the sshd of our connection, the one that listens. No
+// fault may hit them. When it cannot be told who they are, nothing is hit.
+Result<std::set<int>> Agent::lifeline() const {
+  std::set<int> out;
+  for (int pid = world_.self().pid; pid > 0 && out.insert(pid).second;)
+    pid = TRY(world_.host().parent(pid));
+  return out;
 }
 
 // {id: fault id, ..., lease_ms} -> {plan}; its states follow as events.

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ class Agent {
   void stop_task(const Json& request);
   Result<FaultPlan> plan_fault(const Json& request);
   Status find_processes(const Json& request, Target& target) const;
+  Result<std::set<int>> lifeline() const;
   Result<Json> inject(const Json& request);
   std::string guard_cgroup(const std::string& fault) const;
   Result<Json> order_guard(const Json& request, const std::string& order);

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "harness/base/result.h"
 
 namespace mixproof {
 
@@ -17,5 +20,11 @@ struct NodeAddress {
 
 // The argv that starts the agent on `node`.
 std::vector<std::string> agent_command(const NodeAddress& node);
+
+// Why no agent answered, from how its launcher ended and what it said. kInvalid: the same command
+// cannot work, because there is no such program on the node (126 and 127 are the words of every
+// shell for it) or ssh refuses a key (it ends with 255 whatever it is; its words are those of
+// OpenSSH). kPeerLost: anything else; it may work later.
+Code why_no_agent(int wait_status, std::string_view said);
 
 }  // namespace mixproof
