@@ -507,7 +507,11 @@ void Agent::check_left() {
   if (!leaving_) return;
   bool guarded = false;
   for (const auto& [id, guard] : guards_) guarded = guarded || guard->child != nullptr;
-  if (tasks_.empty() && !guarded) done_ = true;
+  if (!tasks_.empty() || guarded) return;
+  done_ = true;
+  // A group that carries the run's name is the run's alone and goes with it.
+  if (("/" + cgroup_ + "/").find("/" + run_ + "/") != std::string::npos)
+    world_.drop_cgroup(cgroup_);
 }
 
 void Agent::reply(std::int64_t id, const Result<Json>& result) {

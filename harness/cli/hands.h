@@ -21,8 +21,8 @@ class Hands {
         std::function<void(const Json& row)> on_row);
   ~Hands();
 
-  // Connects all. An error is of the first node that does not answer: kInvalid when the same command
-  // cannot work, kRefused when the node is away.
+  // Connects all. An error is of the first node that does not answer: kInvalid when the same
+  // command cannot work, kRefused when the node is away.
   Status connect();
   // Runs the World until `done`, a node is lost, or a signal came (then `interrupted()`).
   Status run_until(const std::function<bool()>& done);

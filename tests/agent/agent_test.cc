@@ -61,8 +61,7 @@ TEST_F(AgentOnNode, PlansAPauseOfAnotherProcess) {
 }
 
 TEST_F(AgentOnNode, ProtectsItselfTheFirstProcessAndAllThatItLivesThrough) {
-  for (const int pid : {1, child_->id().pid, node_.boss->pid()})
-    EXPECT_NE(pause({pid}), "") << pid;
+  for (const int pid : {1, child_->id().pid, node_.boss->pid()}) EXPECT_NE(pause({pid}), "") << pid;
   const std::string refusal = pause({node_.one->pid(), node_.boss->pid()});
   EXPECT_NE(refusal.find("process " + std::to_string(node_.boss->pid()) + " is protected"),
             std::string::npos)

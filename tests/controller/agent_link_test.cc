@@ -160,7 +160,8 @@ TEST(AgentLink, QuotesWhatTheTransportWroteToItsLogSinceItWasStarted) {
   Files& files = one.stage.files();
   ASSERT_TRUE(files.append("agent.log", "words of an earlier connection\n").ok());
   one.link.connect();
-  ASSERT_TRUE(files.append("agent.log", "\nroot@10.0.0.9: Permission denied (publickey).\r\n").ok());
+  ASSERT_TRUE(
+      files.append("agent.log", "\nroot@10.0.0.9: Permission denied (publickey).\r\n").ok());
   one.stage.agent.on_exit(255 << 8);
   ASSERT_EQ(one.lost.size(), 1u);
   EXPECT_EQ(one.lost[0].code, Code::kInvalid) << "trying again would not help";

@@ -33,7 +33,8 @@ Plan plan_of(const std::vector<NodePlan>& nodes) {
 TEST(Inventory, FillsInNameAndAddressOfTheNodeItself) {
   const Inventory inventory = read_inventory(site()).value();
   const auto nodes = nodes_from_inventory(
-      inventory, plan_of({{.name = "serve-0", .role = "serve"}, {.name = "serve-1", .role = "serve"}}),
+      inventory,
+      plan_of({{.name = "serve-0", .role = "serve"}, {.name = "serve-1", .role = "serve"}}),
       "run-1");
   ASSERT_TRUE(nodes.ok()) << nodes.error().message;
   EXPECT_EQ(agent_command(nodes->at(1)),
@@ -45,13 +46,12 @@ TEST(Inventory, FillsInNameAndAddressOfTheNodeItself) {
 
 TEST(Inventory, ANodeIsUsedOnceAndTooFewOfARoleAreNamed) {
   const Inventory inventory = read_inventory(site()).value();
-  const auto nodes =
-      nodes_from_inventory(inventory,
-                           plan_of({{.name = "edge-0", .role = "edge"},
-                                    {.name = "serve-0", .role = "serve"},
-                                    {.name = "serve-1", .role = "serve"},
-                                    {.name = "serve-2", .role = "serve"}}),
-                           "run-1");
+  const auto nodes = nodes_from_inventory(inventory,
+                                          plan_of({{.name = "edge-0", .role = "edge"},
+                                                   {.name = "serve-0", .role = "serve"},
+                                                   {.name = "serve-1", .role = "serve"},
+                                                   {.name = "serve-2", .role = "serve"}}),
+                                          "run-1");
   ASSERT_FALSE(nodes.ok());
   EXPECT_EQ(nodes.error().code, Code::kInvalid);
   EXPECT_NE(nodes.error().message.find("none is left for serve-2"), std::string::npos)
@@ -59,9 +59,9 @@ TEST(Inventory, ANodeIsUsedOnceAndTooFewOfARoleAreNamed) {
 }
 
 TEST(Inventory, AProgramThatAShellWouldTakeApartIsRefused) {
-  for (const char* agent : {"/opt/my tools/mixproof", "/opt/it's/mixproof", "mixproof;reboot",
-                            "$HOME/mixproof", "~/mixproof", "mix\"proof", "`mixproof`", "", "-c",
-                            "mixproof\nagent", "mixproof*"}) {
+  for (const char* agent :
+       {"/opt/my tools/mixproof", "/opt/it's/mixproof", "mixproof;reboot", "$HOME/mixproof",
+        "~/mixproof", "mix\"proof", "`mixproof`", "", "-c", "mixproof\nagent", "mixproof*"}) {
     Json json = site();
     json["transports"]["ssh"]["agent"] = agent;
     EXPECT_NE(refusal(json).find("/transports/ssh/agent"), std::string::npos) << agent;

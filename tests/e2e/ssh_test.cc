@@ -1,0 +1,250 @@
+// Runs over ssh: the same suites and the same checks as in a lab, what goes wrong on the way said
+// in ssh's own words, and nothing left when a connection dies.
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "harness/base/text.h"
+#include "suites/services/service.h"
+#include "tests/e2e/ssh_cluster.h"
+
+namespace mixproof {
+namespace {
+
+constexpr Seconds kStart{40}, kEnd{60};
+
+class OverSsh : public SshRun {
+ protected:
+  // A shipped suite with phases that are long enough to judge all checks, whatever they decide.
+  std::string shortened(const std::string& name, double measure_s, double around_fault_s) const {
+    Json suite = json_file(std::string(MIXPROOF_SOURCE_DIR) + "/suites/" + name + ".json");
+    for (Json& phase : suite["phases"]) {
+      double length = measure_s;
+      if (phase.contains("faults"))
+        for (Json& fault : phase["faults"]) {
+          fault["at_s"] = std::min(number_at(fault, "at_s"), around_fault_s);
+          if (fault.contains("for_s")) fault["for_s"] = std::min(number_at(fault, "for_s"), 2.0);
+          length = std::max(
+              length, number_at(fault, "at_s") + number_at(fault, "for_s") + 2 * around_fault_s);
+        }
+      phase["measure_s"] = length;
+      if (phase.contains("settle_s")) phase["settle_s"] = 1;
+    }
+    return write(name + format("-%g.json", measure_s), suite.dump(1));
+  }
+
+  static std::set<std::string> checks_of(const Json& report) {
+    std::set<std::string> out;
+    for (const Json& check : report["checks"])
+      out.insert(text_at(check, "id") + " " + text_at(check, "phase") + " " +
+                 text_at(check, "method") + " " + text_at(check, "metric"));
+    return out;
+  }
+
+  void expect_faults_clean(const Json& report) const {
+    EXPECT_GE(integer_at(report["safety"], "injected"), 1);
+    for (const char* state : {"effective", "clean"})
+      EXPECT_EQ(report["safety"][state], report["safety"]["injected"]) << report["safety"].dump(1);
+  }
+
+  // Groups of the run that the agents made for it.
+  static std::string groups_left() {
+    std::string out;
+    std::error_code error;
+    for (const char* root : {"/sys/fs/cgroup", "/sys/fs/cgroup/freezer", "/sys/fs/cgroup/cpuset"})
+      for (const auto& entry :
+           std::filesystem::directory_iterator(std::string(root) + "/mixproof", error)) {
+        const std::string name = entry.path().filename().string();
+        if (starts_with(name, "short-") || starts_with(name, "mixed_sla-"))
+          out += entry.path().string() + "\n";
+      }
+    return out;
+  }
+};
+
+TEST_F(OverSsh, MixedSlaGivesTheSameChecksAsInTheLab) {
+  for (const char* kind : {"llama_cpp", "haproxy"}) {
+    const Status available = service_kind(kind)->available();
+    if (!available.ok()) GTEST_SKIP() << available.error().message;
+  }
+  ASSERT_NO_FATAL_FAILURE(bring_up("edge=1,serve=2,train=2"));
+  const Ended ssh =
+      run_on_controller({"run", shortened("mixed_sla", 5, 3), "-i", inventory("site.json"), "--yes",
+                         "--seed", "4", "-o", path("ssh")},
+                        Seconds(170));
+  ASSERT_TRUE(ssh.status == 0 || ssh.status == 1 || ssh.status == 2) << ssh.status << ssh.err;
+  const Json over_ssh = report("ssh");
+  EXPECT_EQ(breaks("report", "ssh/report.json"), "");
+  expect_faults_clean(over_ssh);
+  for (const Json& check : over_ssh["checks"])
+    EXPECT_TRUE(text_at(check, "status") != "error" && text_at(check, "status") != "skipped")
+        << check.dump(1);
+  for (const auto& [name, server] : servers_) EXPECT_EQ(logins(name), 1) << name;
+
+  const Ended lab = start_run({shortened("mixed_sla", 3, 2), "--seed", "4", "-o", path("lab")})
+                        ->wait(Seconds(170));
+  ASSERT_TRUE(lab.status == 0 || lab.status == 1 || lab.status == 2) << lab.status << lab.err;
+  EXPECT_EQ(checks_of(over_ssh), checks_of(report("lab")));
+  EXPECT_FALSE(checks_of(over_ssh).empty());
+  EXPECT_EQ(groups_left(), "");
+}
+
+TEST_F(OverSsh, ThreeMachinesAreDrivenAndTheirClocksFollowed) {
+  ASSERT_NO_FATAL_FAILURE(bring_up("edge=1,serve=2"));
+  const Ended ended = run_on_controller(
+      {"run", suite("short"), "-i", inventory("site.json"), "--yes", "-o", path("run")});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_TRUE(ended.says("nodes: inventory " + path("site.json"))) << ended.err;
+  const Json seen = report("run");
+  expect_faults_clean(seen);
+  // The clocks of the lab's nodes lie thousands of seconds apart, the controller's among them.
+  std::set<std::int64_t> offsets;
+  for (const Json& row : recorded("run"))
+    if (text_at(row, "row") == "clock") {
+      offsets.insert(integer_at(row, "offset_ns") / 100'000'000'000);
+      EXPECT_GT(integer_at(row, "uncertainty_ns"), 0) << row.dump();
+      EXPECT_LT(integer_at(row, "uncertainty_ns"), 1'000'000'000) << row.dump();
+    }
+  EXPECT_EQ(offsets.size(), 3u) << "one a node";
+  const Json& clocks = seen["environment"]["observed"]["clocks"];
+  for (const auto& [name, server] : servers_) {
+    EXPECT_EQ(logins(name), 1) << name;
+    EXPECT_GT(number_at(clocks[name], "uncertainty_s"), 0.0) << clocks.dump(1);
+    EXPECT_TRUE(processes_in(lab_.name, name, "agent").empty()) << name;
+  }
+  EXPECT_EQ(groups_left(), "");
+}
+
+TEST_F(OverSsh, AConnectionThatDiesTakesItsFaultAlongAndANewOneProvesIt) {
+  ASSERT_NO_FATAL_FAILURE(bring_up("edge=1,serve=2"));
+  auto run = on_controller({"run", suite("short"), "-i", inventory("site.json"), "--yes", "-o",
+                            path("run"), "--set", "phases.pause.measure_s=60", "--set",
+                            "phases.pause.faults.0.for_s=50"});
+  ASSERT_TRUE(run->wait_for("process_pause on llm[0]: effective", kStart)) << run->err();
+  const int paused = process_in(lab_.name, "serve-0", "null-server");
+  ASSERT_EQ(state_of_process(paused), 't');
+  const std::vector<int> clients = clients_of("serve-0");
+  ASSERT_EQ(clients.size(), 1u);
+  ASSERT_EQ(::kill(clients[0], SIGKILL), 0);
+  // Far sooner than its lease of 15 s: the agent reverts when its input ends.
+  EXPECT_TRUE(eventually([&] { return state_of_process(paused) != 't'; }, Seconds(8)));
+  const Ended ended = run->wait(kEnd);
+  EXPECT_EQ(ended.status, 3) << ended.err;
+  EXPECT_TRUE(ended.says("node serve-0 is lost: the agent on serve-0 was killed by signal 9"))
+      << ended.err;
+  EXPECT_TRUE(ended.says("1 clean; nothing left")) << ended.err;
+  const Json seen = report("run");
+  EXPECT_EQ(seen["safety"]["clean"], 1) << seen["safety"].dump(1);
+  EXPECT_EQ(breaks("report", "run/report.json"), "");
+  EXPECT_EQ(logins("serve-0"), 2) << "the agent that proved it came over a connection of its own";
+  EXPECT_EQ(logins("serve-1"), 1);
+  for (const char* word : {"agent", "guard", "null-server"})
+    EXPECT_TRUE(
+        eventually([&] { return processes_in(lab_.name, "serve-0", word).empty(); }, Seconds(15)))
+        << word;
+  EXPECT_TRUE(eventually([] { return groups_left().empty(); }, Seconds(5))) << groups_left();
+}
+
+TEST_F(OverSsh, WhatGoesWrongOnTheWayIsSaidInSshsWordsAndNothingIsRun) {
+  ASSERT_NO_FATAL_FAILURE(bring_up("edge=1,serve=2"));
+  ssh_config("stranger_config", "stranger", "known_hosts");
+  write("nobody_known", "");
+  ssh_config("nobody_config", "user", "nobody_known");
+  const std::string old = write(
+      "old-mixproof", "#!/bin/sh\necho '{\"mixproof\": \"agent\", \"build\": \"old\"}'\ncat\n");
+  std::filesystem::permissions(old, std::filesystem::perms::owner_all);
+  const std::string config = path("ssh_config");
+  struct Trouble {
+    const char* what;
+    std::vector<std::string> prefix;
+    std::string agent;
+    int status;
+    std::vector<std::string> said;
+  };
+  const std::vector<Trouble> troubles = {
+      {"a key that the node does not accept",
+       {"ssh", "-F", path("stranger_config"), "{address}"},
+       MIXPROOF_BINARY,
+       4,
+       {"ended with status 255", "Permission denied (publickey)"}},
+      {"a host key that nobody knows",
+       {"ssh", "-F", path("nobody_config"), "{address}"},
+       MIXPROOF_BINARY,
+       4,
+       {"ended with status 255", "Host key verification failed"}},
+      {"a port where nobody listens",
+       {"ssh", "-F", config, "-p", "23", "{address}"},
+       MIXPROOF_BINARY,
+       6,
+       {"ended with status 255", "Connection refused"}},
+      {"an address that nobody has",
+       {"ssh", "-F", config, "-o", "ConnectTimeout=2", "10.77.0.250"},
+       MIXPROOF_BINARY,
+       6,
+       {"ended with status 255", "10.77.0.250 port 22"}},
+      {"a program that is not there",
+       {"ssh", "-F", config, "{address}"},
+       "/nowhere/mixproof",
+       4,
+       {"ended with status 127", "/nowhere/mixproof"}},
+      {"a program of another build",
+       {"ssh", "-F", config, "{address}"},
+       old,
+       4,
+       {"is of another build (old, ours is", "install the same mixproof there"}},
+      {"no ssh here", {"no-such-ssh", "{address}"}, MIXPROOF_BINARY, 4, {"start no-such-ssh"}}};
+  int number = 0;
+  for (const Trouble& trouble : troubles) {
+    const std::string bad = inventory("bad.json", [&](Json& site) {
+      site["transports"]["bad"] = {{"prefix", trouble.prefix}, {"agent", trouble.agent}};
+      for (Json& one : site["nodes"])
+        if (text_at(one, "name") == "serve-1") one["transport"] = "bad";
+    });
+    const std::string directory = format("run-%d", number++);
+    const Ended ended =
+        run_on_controller({"run", suite("short"), "-i", bad, "--yes", "-o", path(directory)});
+    EXPECT_EQ(ended.status, trouble.status) << trouble.what << "\n" << ended.err;
+    EXPECT_TRUE(ended.says("node serve-1 is lost")) << trouble.what << "\n" << ended.err;
+    for (const std::string& words : trouble.said)
+      EXPECT_TRUE(ended.says(words)) << trouble.what << ": " << words << "\n" << ended.err;
+    const Ended asked = run_on_controller({"fault", "status", "-i", bad});
+    EXPECT_EQ(asked.status, trouble.status) << trouble.what << "\n" << asked.err;
+    for (const std::string& words : trouble.said)
+      EXPECT_TRUE(asked.says(words)) << trouble.what << ": " << words << "\n" << asked.err;
+  }
+  EXPECT_EQ(groups_left(), "");
+}
+
+TEST_F(OverSsh, CommandsByHandWorkAndAnAgentKeepsFaultsFromItsSshd) {
+  ASSERT_NO_FATAL_FAILURE(bring_up("serve=2"));
+  const std::string site = inventory("site.json");
+  const Ended status = run_on_controller({"fault", "status", "-i", site});
+  EXPECT_EQ(status.status, 0) << status.err;
+  EXPECT_TRUE(status.says("2 nodes, 0 faults in their journals")) << status.err;
+
+  const std::string sshd = std::to_string(pid_inside("serve-1", "sshd.*listener"));
+  ASSERT_NE(sshd, "0");
+  const Ended probe = run_on_controller({"probe", "process_progress", "-i", site, "--on", "serve-1",
+                                         "--pid", sshd, "--param", "window_s=0.2"});
+  EXPECT_EQ(probe.status, 0) << probe.err;
+  EXPECT_NE(probe.out.find("\"row\":\"process_progress\""), std::string::npos) << probe.out;
+
+  const auto plan_pause_of = [&](const std::string& pid) {
+    return run_on_controller({"fault", "inject", "process_pause", "-i", site, "--on", "serve-1",
+                              "--pid", pid, "--dry-run"});
+  };
+  const Ended refused = plan_pause_of(sshd);
+  EXPECT_EQ(refused.status, 4) << refused.err;
+  EXPECT_TRUE(refused.says("process " + sshd + " is protected")) << refused.err;
+  auto sleeper = start({"lab", "exec", "serve-1", "--name", lab_.name, "--", "sleep", "60"});
+  ASSERT_NE(process_in(lab_.name, "serve-1", "sleep"), 0);
+  const int other = pid_inside("serve-1", "^sleep 60");
+  ASSERT_GT(other, 1);
+  const Ended planned = plan_pause_of(std::to_string(other));
+  EXPECT_EQ(planned.status, 0) << "another process of the node may be paused\n" << planned.err;
+}
+
+}  // namespace
+}  // namespace mixproof
