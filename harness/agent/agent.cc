@@ -12,6 +12,9 @@ namespace mixproof {
 namespace {
 
 constexpr Time kLeaveDeadline = std::chrono::seconds(10);
+// Four times as long as a controller waits for us before it gives us up.
+constexpr Time kSilenceMax = std::chrono::seconds(20);
+constexpr Time kListenEvery = std::chrono::seconds(2);
 constexpr Time kRestartDelay = std::chrono::milliseconds(500);
 constexpr std::size_t kLogTailBytes = 600;
 
@@ -100,9 +103,19 @@ void Agent::start() {
                           {"boot_id", world_.boot_id()},
                           {"faults", recovered_}};
   if (!world_.tell_parent(line_of(handshake)).ok()) leave("nobody reads");
+  heard_ = world_.now(Clock::kMonotonic);
+  check_heard();
+}
+
+void Agent::check_heard() {
+  if (leaving_) return;
+  if (world_.now(Clock::kMonotonic) - heard_ > kSilenceMax)
+    return leave("the controller says nothing");
+  world_.after(kListenEvery, [this] { check_heard(); });
 }
 
 void Agent::on_line(std::string_view line) {
+  heard_ = world_.now(Clock::kMonotonic);
   const Result<Json> request = parse_json(line, "request");
   if (!request.ok()) return event({{"event", "note"}, {"message", request.error().message}});
   const std::int64_t id = integer_at(*request, "id");

@@ -75,5 +75,26 @@ TEST_F(AgentOnNode, LooksAgainBeforeItInjects) {
   EXPECT_TRUE(node_.guard_lives());
 }
 
+TEST_F(AgentOnNode, StaysForAsLongAsItsControllerIsHeard) {
+  EXPECT_EQ(pause({node_.one->pid()}, "inject"), "");
+  for (int i = 0; i < 12; ++i) {
+    node_.pass(std::chrono::seconds(5));
+    EXPECT_TRUE(ask({{"do", "renew"}, {"fault_id", "p/0"}, {"lease_ms", 15000}}).contains("ok"));
+  }
+  EXPECT_EQ(node_.paused(), 1);
+  EXPECT_NE(node_.simulation.find("agent", "n0"), nullptr);
+}
+
+TEST_F(AgentOnNode, LeavesAndRevertsWhenItsControllerSaysNothing) {
+  EXPECT_EQ(pause({node_.one->pid()}, "inject"), "");
+  EXPECT_TRUE(ask({{"do", "renew"}, {"fault_id", "p/0"}, {"lease_ms", 300000}}).contains("ok"));
+  node_.pass(std::chrono::seconds(10));
+  EXPECT_EQ(node_.paused(), 1) << "its lease is long";
+  node_.pass(std::chrono::seconds(30));
+  EXPECT_EQ(node_.paused(), 0);
+  EXPECT_EQ(node_.simulation.find("agent", "n0"), nullptr);
+  EXPECT_FALSE(node_.guard_lives());
+}
+
 }  // namespace
 }  // namespace mixproof

@@ -147,6 +147,36 @@ TEST_F(OverSsh, AConnectionThatDiesTakesItsFaultAlongAndANewOneProvesIt) {
   EXPECT_TRUE(eventually([] { return groups_left().empty(); }, Seconds(5))) << groups_left();
 }
 
+TEST_F(OverSsh, ANodeThatIsCutOffUndoesEverythingByItself) {
+  ASSERT_NO_FATAL_FAILURE(bring_up("edge=1,serve=2"));
+  auto run = on_controller({"run", suite("short"), "-i", inventory("site.json"), "--yes", "-o",
+                            path("run"), "--set", "phases.pause.measure_s=60", "--set",
+                            "phases.pause.faults.0.for_s=50"});
+  ASSERT_TRUE(run->wait_for("process_pause on llm[0]: effective", kStart)) << run->err();
+  const int paused = process_in(lab_.name, "serve-0", "null-server");
+  ASSERT_EQ(state_of_process(paused), 't');
+  // No end of a connection reaches the node: its packets just stop.
+  ASSERT_EQ(this->run({"lab", "exec", "serve-0", "--name", lab_.name, "--", "ip", "link", "set",
+                       "eth0", "down"})
+                .status,
+            0);
+  const Ended ended = run->wait(kEnd);
+  EXPECT_EQ(ended.status, 5) << "nobody could be asked whether the fault is gone\n" << ended.err;
+  EXPECT_TRUE(ended.says("node serve-0 is lost")) << ended.err;
+  EXPECT_TRUE(eventually([&] { return state_of_process(paused) != 't'; }, Seconds(30)));
+  for (const char* word : {"agent", "guard", "null-server"})
+    EXPECT_TRUE(
+        eventually([&] { return processes_in(lab_.name, "serve-0", word).empty(); }, Seconds(45)))
+        << word;
+  EXPECT_EQ(this->run({"lab", "exec", "serve-0", "--name", lab_.name, "--", "ip", "link", "set",
+                       "eth0", "up"})
+                .status,
+            0);
+  const Ended status = run_on_controller({"fault", "status", "-i", path("site.json")});
+  EXPECT_EQ(status.status, 0) << status.err;
+  EXPECT_TRUE(status.says("serve-0  short-") && status.says("clean")) << status.err;
+}
+
 TEST_F(OverSsh, WhatGoesWrongOnTheWayIsSaidInSshsWordsAndNothingIsRun) {
   ASSERT_NO_FATAL_FAILURE(bring_up("edge=1,serve=2"));
   ssh_config("stranger_config", "stranger", "known_hosts");
@@ -229,7 +259,7 @@ TEST_F(OverSsh, CommandsByHandWorkAndAnAgentKeepsFaultsFromItsSshd) {
   const Ended probe = run_on_controller({"probe", "process_progress", "-i", site, "--on", "serve-1",
                                          "--pid", sshd, "--param", "window_s=0.2"});
   EXPECT_EQ(probe.status, 0) << probe.err;
-  EXPECT_NE(probe.out.find("\"row\":\"process_progress\""), std::string::npos) << probe.out;
+  EXPECT_NE(probe.out.find("\"row\":\"progress\""), std::string::npos) << probe.out;
 
   const auto plan_pause_of = [&](const std::string& pid) {
     return run_on_controller({"fault", "inject", "process_pause", "-i", site, "--on", "serve-1",
