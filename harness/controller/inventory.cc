@@ -28,7 +28,10 @@ struct Form {
                                                  "numeric address for the others")),
                                    required(texts("roles", &node.roles, "serve, train, edge, ...")),
                                    any("labels", &node.labels, "rack, power domain: free"),
-                                   text("transport", &node.transport, "how its agent is started")};
+                                   text("transport", &node.transport, "how its agent is started"),
+                                   text("cpus", &node.cpus,
+                                        "cores for its services and loads with placement "
+                                        "physical, as \"0-15\"; empty: all of them")};
                              })),
             map_of("transports", "words put before the agent's command line",
                    [this](const std::string& name) {
@@ -71,6 +74,12 @@ Status check_words(const InventoryNode& node, const std::string& pointer) {
   if (!made_of(node.address, ".:-_%") || node.address[0] == '-')
     return Error{Code::kInvalid, pointer + "/address: \"" + node.address +
                                      "\" is no address: letters, digits, '.', ':', '-', '_', '%'"};
+  const bool list = std::all_of(node.cpus.begin(), node.cpus.end(), [](unsigned char c) {
+    return std::isdigit(c) != 0 || c == '-' || c == ',';
+  });
+  if (!list)
+    return Error{Code::kInvalid,
+                 pointer + "/cpus: \"" + node.cpus + "\" is no list of cores, such as \"0-3,8\""};
   return ok();
 }
 
@@ -128,7 +137,8 @@ NodeAddress address_of(const Inventory& inventory, const InventoryNode& node,
                   .address = node.address,
                   .prefix = {},
                   .agent = transport->agent,
-                  .cgroup = "mixproof/" + run + "/" + node.name};
+                  .cgroup = "mixproof/" + run + "/" + node.name,
+                  .cpus = node.cpus};
   for (const std::string& word : transport->prefix)
     out.prefix.push_back(filled(filled(word, "{name}", node.name), "{address}", node.address));
   return out;

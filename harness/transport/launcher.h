@@ -15,7 +15,8 @@ struct NodeAddress {
   std::vector<std::string>
       prefix;  // words before "mixproof agent"; {name} and {address} are substituted
   std::string agent = "mixproof";  // the program on that node
-  std::string cgroup;  // where the run's cgroups go on that node; empty: "mixproof/<node>"
+  std::string cgroup;     // where the run's cgroups go on that node; empty: "mixproof/<node>"
+  std::string cpus = {};  // the cores of a node of an inventory that the run is kept on; empty: all
 };
 
 // The argv that starts the agent on `node`.

@@ -84,6 +84,18 @@ TEST(Inventory, AnAddressThatWouldBeAnOptionOrSeveralWordsIsRefused) {
   }
 }
 
+TEST(Inventory, CoresAreThoseOfTheNodeAndNothingElseIsTakenForThem) {
+  Json json = site();
+  json["nodes"][1]["cpus"] = "0-3,8";
+  const Inventory inventory = read_inventory(json).value();
+  EXPECT_EQ(address_of(inventory, inventory.nodes[1], "r").cpus, "0-3,8");
+  EXPECT_EQ(address_of(inventory, inventory.nodes[0], "r").cpus, "") << "all of them";
+  for (const char* cpus : {"all", "0 1", "0;1"}) {
+    json["nodes"][1]["cpus"] = cpus;
+    EXPECT_NE(refusal(json).find("/nodes/1/cpus"), std::string::npos) << cpus;
+  }
+}
+
 TEST(Inventory, ATransportThatIsNotThereIsNamedWithTheNearest) {
   Json json = site();
   json["nodes"][0]["transport"] = "shh";

@@ -1,12 +1,16 @@
 // Runs over ssh: the same suites and the same checks as in a lab, what goes wrong on the way said
 // in ssh's own words, and nothing left when a connection dies.
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "harness/base/text.h"
+#include "harness/cli/environment.h"
 #include "suites/services/service.h"
 #include "tests/e2e/ssh_cluster.h"
 
@@ -43,6 +47,34 @@ class OverSsh : public SshRun {
     return out;
   }
 
+  // The suite `short`, whose pause lasts longer than any test; its report goes to "run".
+  std::unique_ptr<Command> start_held(const std::string& site, std::vector<std::string> more) {
+    std::vector<std::string> args = {"run",
+                                     suite("short"),
+                                     "-i",
+                                     site,
+                                     "--yes",
+                                     "-o",
+                                     path("run"),
+                                     "--set",
+                                     "phases.pause.measure_s=60",
+                                     "--set",
+                                     "phases.pause.faults.0.for_s=50"};
+    args.insert(args.end(), more.begin(), more.end());
+    auto run = on_controller(args);
+    EXPECT_TRUE(run->wait_for("process_pause on llm[0]: effective", kStart)) << run->err();
+    return run;
+  }
+
+  // As the kernel writes it: "0-1".
+  static std::string cores_of(int pid) {
+    std::ifstream file(format("/proc/%d/status", pid));
+    const std::string key = "Cpus_allowed_list:\t";
+    for (std::string line; std::getline(file, line);)
+      if (starts_with(line, key)) return line.substr(key.size());
+    return "";
+  }
+
   void expect_faults_clean(const Json& report) const {
     EXPECT_GE(integer_at(report["safety"], "injected"), 1);
     for (const char* state : {"effective", "clean"})
@@ -70,10 +102,17 @@ TEST_F(OverSsh, MixedSlaGivesTheSameChecksAsInTheLab) {
     if (!available.ok()) GTEST_SKIP() << available.error().message;
   }
   ASSERT_NO_FATAL_FAILURE(bring_up("edge=1,serve=2,train=2"));
-  const Ended ssh =
-      run_on_controller({"run", shortened("mixed_sla", 5, 3), "-i", inventory("site.json"), "--yes",
-                         "--seed", "4", "-o", path("ssh")},
-                        Seconds(170));
+  // These machines share the cores of one, and are kept apart on them as a lab's nodes are.
+  const std::vector<int> cores = allowed_cpus();
+  const std::string site = inventory("site.json", [&](Json& json) {
+    for (Json& one : json["nodes"]) {
+      const std::string role = one["roles"][0];
+      if (role != "edge" && cores.size() > 1) one["cpus"] = std::to_string(cores[role == "train"]);
+    }
+  });
+  const Ended ssh = run_on_controller(
+      {"run", shortened("mixed_sla", 5, 3), "-i", site, "--yes", "--seed", "4", "-o", path("ssh")},
+      Seconds(170));
   ASSERT_TRUE(ssh.status == 0 || ssh.status == 1 || ssh.status == 2) << ssh.status << ssh.err;
   const Json over_ssh = report("ssh");
   EXPECT_EQ(breaks("report", "ssh/report.json"), "");
@@ -119,12 +158,16 @@ TEST_F(OverSsh, ThreeMachinesAreDrivenAndTheirClocksFollowed) {
 
 TEST_F(OverSsh, AConnectionThatDiesTakesItsFaultAlongAndANewOneProvesIt) {
   ASSERT_NO_FATAL_FAILURE(bring_up("edge=1,serve=2"));
-  auto run = on_controller({"run", suite("short"), "-i", inventory("site.json"), "--yes", "-o",
-                            path("run"), "--set", "phases.pause.measure_s=60", "--set",
-                            "phases.pause.faults.0.for_s=50"});
-  ASSERT_TRUE(run->wait_for("process_pause on llm[0]: effective", kStart)) << run->err();
+  const std::string core = std::to_string(allowed_cpus().at(0));
+  const std::string site = inventory("site.json", [&](Json& json) {
+    for (Json& one : json["nodes"])
+      if (text_at(one, "name") == "serve-0") one["cpus"] = core;
+  });
+  auto run = start_held(site, {"--set", "placement=physical"});
   const int paused = process_in(lab_.name, "serve-0", "null-server");
   ASSERT_EQ(state_of_process(paused), 't');
+  EXPECT_EQ(cores_of(paused), core);
+  EXPECT_EQ(cores_of(process_in(lab_.name, "serve-1", "null-server")), cores_of(::getpid()));
   const std::vector<int> clients = clients_of("serve-0");
   ASSERT_EQ(clients.size(), 1u);
   ASSERT_EQ(::kill(clients[0], SIGKILL), 0);
@@ -149,10 +192,7 @@ TEST_F(OverSsh, AConnectionThatDiesTakesItsFaultAlongAndANewOneProvesIt) {
 
 TEST_F(OverSsh, ANodeThatIsCutOffUndoesEverythingByItself) {
   ASSERT_NO_FATAL_FAILURE(bring_up("edge=1,serve=2"));
-  auto run = on_controller({"run", suite("short"), "-i", inventory("site.json"), "--yes", "-o",
-                            path("run"), "--set", "phases.pause.measure_s=60", "--set",
-                            "phases.pause.faults.0.for_s=50"});
-  ASSERT_TRUE(run->wait_for("process_pause on llm[0]: effective", kStart)) << run->err();
+  auto run = start_held(inventory("site.json"), {});
   const int paused = process_in(lab_.name, "serve-0", "null-server");
   ASSERT_EQ(state_of_process(paused), 't');
   // No end of a connection reaches the node: its packets just stop.
