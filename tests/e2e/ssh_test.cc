@@ -110,9 +110,9 @@ TEST_F(OverSsh, MixedSlaGivesTheSameChecksAsInTheLab) {
       if (role != "edge" && cores.size() > 1) one["cpus"] = std::to_string(cores[role == "train"]);
     }
   });
-  const Ended ssh = run_on_controller(
-      {"run", shortened("mixed_sla", 5, 3), "-i", site, "--yes", "--seed", "4", "-o", path("ssh")},
-      Seconds(170));
+  const Ended ssh = run_on_controller({"run", shortened("mixed_sla", 4, 2.5), "-i", site, "--yes",
+                                       "--seed", "4", "-o", path("ssh")},
+                                      Seconds(170));
   ASSERT_TRUE(ssh.status == 0 || ssh.status == 1 || ssh.status == 2) << ssh.status << ssh.err;
   const Json over_ssh = report("ssh");
   EXPECT_EQ(breaks("report", "ssh/report.json"), "");
@@ -122,7 +122,7 @@ TEST_F(OverSsh, MixedSlaGivesTheSameChecksAsInTheLab) {
         << check.dump(1);
   for (const auto& [name, server] : servers_) EXPECT_EQ(logins(name), 1) << name;
 
-  const Ended lab = start_run({shortened("mixed_sla", 3, 2), "--seed", "4", "-o", path("lab")})
+  const Ended lab = start_run({shortened("mixed_sla", 1.5, 1), "--seed", "4", "-o", path("lab")})
                         ->wait(Seconds(170));
   ASSERT_TRUE(lab.status == 0 || lab.status == 1 || lab.status == 2) << lab.status << lab.err;
   EXPECT_EQ(checks_of(over_ssh), checks_of(report("lab")));
@@ -192,7 +192,7 @@ TEST_F(OverSsh, AConnectionThatDiesTakesItsFaultAlongAndANewOneProvesIt) {
 
 TEST_F(OverSsh, ANodeThatIsCutOffUndoesEverythingByItself) {
   ASSERT_NO_FATAL_FAILURE(bring_up("edge=1,serve=2"));
-  auto run = start_held(inventory("site.json"), {});
+  auto run = start_held(inventory("site.json"), {"--set", "lease_s=4", "--set", "renew_s=1"});
   const int paused = process_in(lab_.name, "serve-0", "null-server");
   ASSERT_EQ(state_of_process(paused), 't');
   // No end of a connection reaches the node: its packets just stop.
@@ -200,7 +200,7 @@ TEST_F(OverSsh, ANodeThatIsCutOffUndoesEverythingByItself) {
                        "eth0", "down"})
                 .status,
             0);
-  const Ended ended = run->wait(kEnd);
+  const Ended ended = run->wait(Seconds(90));
   EXPECT_EQ(ended.status, 5) << "nobody could be asked whether the fault is gone\n" << ended.err;
   EXPECT_TRUE(ended.says("node serve-0 is lost")) << ended.err;
   EXPECT_TRUE(eventually([&] { return state_of_process(paused) != 't'; }, Seconds(30)));
@@ -308,6 +308,7 @@ TEST_F(OverSsh, CommandsByHandWorkAndAnAgentKeepsFaultsFromItsSshd) {
   const Ended refused = plan_pause_of(sshd);
   EXPECT_EQ(refused.status, 4) << refused.err;
   EXPECT_TRUE(refused.says("process " + sshd + " is protected")) << refused.err;
+  EXPECT_EQ(plan_pause_of("1").status, 4) << "the node's first process";
   auto sleeper = start({"lab", "exec", "serve-1", "--name", lab_.name, "--", "sleep", "60"});
   ASSERT_NE(process_in(lab_.name, "serve-1", "sleep"), 0);
   const int other = pid_inside("serve-1", "^sleep 60");
