@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -36,11 +37,18 @@ void SshRun::SetUp() {
 }
 
 void SshRun::TearDown() {
+  for (auto& [name, server] : servers_) end_inside(*server);
   servers_.clear();
   if (!lab_.name.empty()) {
     EXPECT_TRUE(lab_down(lab_.name).ok());
   }
   LabRun::TearDown();
+}
+
+void SshRun::end_inside(Command& command) {
+  std::ifstream children(format("/proc/%d/task/%d/children", command.pid(), command.pid()));
+  for (int pid = 0; children >> pid;) ::kill(pid, SIGTERM);
+  EXPECT_TRUE(command.wait(Seconds(20)).in_time);
 }
 
 void SshRun::bring_up(const std::string& nodes) {

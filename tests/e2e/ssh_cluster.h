@@ -35,6 +35,10 @@ class SshRun : public LabRun {
   std::unique_ptr<Command> on_controller(const std::vector<std::string>& args);
   Ended run_on_controller(const std::vector<std::string>& args, Seconds deadline = Seconds(60));
 
+  // Ends what `lab exec` has started in a node. Were the launcher outside killed instead, its child
+  // would be left to the machine's init, and the node would stay until that has collected it.
+  static void end_inside(Command& command);
+
   const LabNode& node(const std::string& name) const;
   // The ssh clients on the controller's node that are connected with a node.
   std::vector<int> clients_of(const std::string& name) const;

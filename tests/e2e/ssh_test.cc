@@ -315,6 +315,7 @@ TEST_F(OverSsh, CommandsByHandWorkAndAnAgentKeepsFaultsFromItsSshd) {
   ASSERT_GT(other, 1);
   const Ended planned = plan_pause_of(std::to_string(other));
   EXPECT_EQ(planned.status, 0) << "another process of the node may be paused\n" << planned.err;
+  end_inside(*sleeper);
 }
 
 }  // namespace
