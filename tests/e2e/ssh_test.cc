@@ -29,7 +29,6 @@ class OverSsh : public SshRun {
       if (phase.contains("faults"))
         for (Json& fault : phase["faults"]) {
           fault["at_s"] = std::min(number_at(fault, "at_s"), around_fault_s);
-          if (fault.contains("for_s")) fault["for_s"] = std::min(number_at(fault, "for_s"), 2.0);
           length = std::max(
               length, number_at(fault, "at_s") + number_at(fault, "for_s") + 2 * around_fault_s);
         }
