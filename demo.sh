@@ -4,6 +4,6 @@
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-"$top/.ci/setup"
+"$top/.ci/setup" --for-demo
 "$top/.ci/build" release mixproof
 exec "$top/build/mixproof" demo "$@"

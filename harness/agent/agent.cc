@@ -12,6 +12,9 @@ namespace mixproof {
 namespace {
 
 constexpr Time kLeaveDeadline = std::chrono::seconds(10);
+// Four times as long as a controller waits for us before it gives us up.
+constexpr Time kSilenceMax = std::chrono::seconds(20);
+constexpr Time kListenEvery = std::chrono::seconds(2);
 constexpr Time kRestartDelay = std::chrono::milliseconds(500);
 constexpr std::size_t kLogTailBytes = 600;
 
@@ -101,9 +104,19 @@ void Agent::start() {
                           {"boot_id", world_.boot_id()},
                           {"faults", recovered_}};
   if (!world_.tell_parent(line_of(handshake)).ok()) leave("nobody reads");
+  heard_ = world_.now(Clock::kMonotonic);
+  check_heard();
+}
+
+void Agent::check_heard() {
+  if (leaving_) return;
+  if (world_.now(Clock::kMonotonic) - heard_ > kSilenceMax)
+    return leave("the controller says nothing");
+  world_.after(kListenEvery, [this] { check_heard(); });
 }
 
 void Agent::on_line(std::string_view line) {
+  heard_ = world_.now(Clock::kMonotonic);
   const Result<Json> request = parse_json(line, "request");
   if (!request.ok()) return event({{"event", "note"}, {"message", request.error().message}});
   const std::int64_t id = integer_at(*request, "id");
@@ -376,13 +389,24 @@ Status Agent::find_processes(const Json& request, Target& target) const {
           TRY(world_.host().identify(pid.is_number_integer() ? pid.get<int>() : 0));
       target.processes.push_back(id);
     }
-  const ProcessId self = world_.self();
+  const std::set<int> kept = TRY(lifeline());
   for (const ProcessId& process : target.processes)
-    if (process.pid <= 1 || process == self)
-      return Error{Code::kInvalid, "process " + std::to_string(process.pid) + " is protected"};
+    if (process.pid <= 1 || kept.count(process.pid) != 0)
+      return Error{Code::kInvalid, "process " + std::to_string(process.pid) +
+                                       " is protected: it is the node's first, this agent, or one "
+                                       "that this agent lives through"};
   if (target.processes.empty())
     return Error{Code::kInvalid, target.words + " resolves to no process"};
   return ok();
+}
+
+// We and all that we live through: shells, the sshd of our connection, the one that listens. No
+// fault may hit them. When it cannot be told who they are, nothing is hit.
+Result<std::set<int>> Agent::lifeline() const {
+  std::set<int> out;
+  for (int pid = world_.self().pid; pid > 0 && out.insert(pid).second;)
+    pid = TRY(world_.host().parent(pid));
+  return out;
 }
 
 // {id: fault id, ..., lease_ms} -> {plan}; its states follow as events.
@@ -505,7 +529,11 @@ void Agent::check_left() {
   if (!leaving_) return;
   bool guarded = false;
   for (const auto& [id, guard] : guards_) guarded = guarded || guard->child != nullptr;
-  if (tasks_.empty() && !guarded) done_ = true;
+  if (!tasks_.empty() || guarded) return;
+  done_ = true;
+  // A group that carries the run's name is the run's alone and goes with it.
+  if (("/" + cgroup_ + "/").find("/" + run_ + "/") != std::string::npos)
+    world_.drop_cgroup(cgroup_);
 }
 
 void Agent::reply(std::int64_t id, const Result<Json>& result) {

@@ -1,6 +1,7 @@
 // Agent: what a run has on a node. Starts workers, services and guards (each in a cgroup of its
 // own), relays what they say, resolves targets, plans faults, and ends everything when its
-// controller goes. It never executes a fault.
+// controller goes, which shows as the end of its input, or as silence: a controller pings every
+// second, and over a line that was cut no end ever comes. It never executes a fault.
 //
 // Requests (see Channel): hello, ping, start, tell, stop, addresses, plan_fault, inject, renew,
 // revert, faults, recover, bye. Events: row, ready, failed, gather, done (from workers), exit,
@@ -9,6 +10,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,7 @@ class Agent {
   void stop_task(const Json& request);
   Result<FaultPlan> plan_fault(const Json& request);
   Status find_processes(const Json& request, Target& target) const;
+  Result<std::set<int>> lifeline() const;
   Result<Json> inject(const Json& request);
   std::string guard_cgroup(const std::string& fault) const;
   Result<Json> order_guard(const Json& request, const std::string& order);
@@ -63,6 +66,7 @@ class Agent {
   void guard_exit(const std::string& fault);
   void leave(const std::string& why);
   void check_left();
+  void check_heard();
 
   void reply(std::int64_t id, const Result<Json>& result);
   void event(Json event);
@@ -75,6 +79,7 @@ class Agent {
   std::map<std::string, std::unique_ptr<Task>> tasks_;
   std::map<std::string, std::unique_ptr<Guarded>> guards_;
   Json recovered_;
+  Time heard_{0};  // when the controller last said something
   bool leaving_ = false, done_ = false;
 };
 

@@ -313,4 +313,16 @@ Status cgroup_remove(const std::string& group) {
   return first;
 }
 
+void cgroup_drop_empty(const std::string& group) {
+  const Result<Hierarchies> at = find_hierarchies();
+  if (!at.ok() || !check_cgroup_name(group).ok()) return;
+  for (const std::string& root : at->roots())
+    for (std::string path = group; !path.empty();) {
+      if (at->v2) ::rmdir((root + "/" + path + kLeaf).c_str());
+      if (::rmdir((root + "/" + path).c_str()) != 0) break;
+      const std::size_t slash = path.rfind('/');
+      path.resize(slash == std::string::npos ? 0 : slash);
+    }
+}
+
 }  // namespace mixproof

@@ -38,6 +38,10 @@ Status cgroup_kill(const std::string& group, std::chrono::milliseconds deadline)
 // Absent is success. An empty "mixproof" above it goes too.
 Status cgroup_remove(const std::string& group);
 
+// Removes the group and then those above it, each only when it has neither members nor groups
+// below. Never waits.
+void cgroup_drop_empty(const std::string& group);
+
 // What the functions above rest on; pure.
 struct CgroupMounts {
   std::string cpuset, freezer;  // v1 mount points; empty when not mounted

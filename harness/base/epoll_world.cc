@@ -210,6 +210,8 @@ class EpollWorld final : public RealWorld {
     return cgroup_remove(cgroup);
   }
 
+  void drop_cgroup(const std::string& cgroup) override { cgroup_drop_empty(cgroup); }
+
   Files& files() override { return *files_; }
   const HostView& host() override { return *host_; }
 

@@ -87,6 +87,9 @@ class HostView {
   // kUnavailable when there is no such process (a zombie counts as none); kSystem when it cannot be
   // told.
   virtual Result<ProcessId> identify(int pid) const = 0;
+  // The number of its parent; 0 when that is none, or outside our pid namespace. kUnavailable when
+  // there is no such process.
+  virtual Result<int> parent(int pid) const = 0;
   // All threads. kUnavailable when the process is gone or its number now belongs to another.
   virtual Result<std::vector<ThreadState>> threads(const ProcessId& process) const = 0;
   virtual std::vector<int> members(

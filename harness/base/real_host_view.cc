@@ -24,6 +24,7 @@ namespace {
 
 struct Stat {
   char state = '?';
+  int parent = 0;
   std::uint64_t start_ticks = 0;
 };
 
@@ -57,6 +58,9 @@ Result<Stat> read_stat(const std::string& path) {
   if (fields.size() < 20) return Error{Code::kSystem, path + ": too few fields"};
   Stat stat;
   stat.state = fields[0].empty() ? '?' : fields[0][0];
+  const std::string& parent = fields[1];  // field 4 of the line
+  if (std::from_chars(parent.data(), parent.data() + parent.size(), stat.parent).ec != std::errc())
+    return Error{Code::kSystem, path + ": unexpected content"};
   const std::string& ticks = fields[19];  // field 22 of the line
   std::from_chars(ticks.data(), ticks.data() + ticks.size(), stat.start_ticks);
   return stat;
@@ -114,6 +118,11 @@ class RealHostView final : public HostView {
     if (stat.state == 'Z' || stat.state == 'X')
       return Error{Code::kUnavailable, "process " + std::to_string(pid) + " has ended"};
     return ProcessId{pid, stat.start_ticks};
+  }
+
+  Result<int> parent(int pid) const override {
+    const Stat stat = TRY(read_stat(directory_of(pid) + "/stat"));
+    return stat.parent;
   }
 
   Result<std::vector<ThreadState>> threads(const ProcessId& process) const override {

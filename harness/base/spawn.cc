@@ -137,7 +137,10 @@ Result<Spawned> spawn_process(const ChildSpec& spec) {
     message += failure.error == 0 || std::string_view(failure.step) == "exec"
                    ? ""
                    : std::string(failure.step) + ": ";
-    return Error{Code::kSystem,
+    const bool no_program =
+        std::string_view(failure.step) == "exec" &&
+        (failure.error == ENOENT || failure.error == EACCES || failure.error == ENOEXEC);
+    return Error{no_program ? Code::kInvalid : Code::kSystem,
                  message + (failure.error == 0 ? failure.step : std::strerror(failure.error))};
   }
   Spawned spawned;

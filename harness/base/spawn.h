@@ -13,7 +13,7 @@ struct Spawned {
 };
 
 // An exec that fails is an error here, not an exit of the child: "start haproxy: No such file or
-// directory".
+// directory"; kInvalid when there is no such program.
 Result<Spawned> spawn_process(const ChildSpec& spec);
 
 }  // namespace mixproof

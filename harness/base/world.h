@@ -96,6 +96,8 @@ class World {
   virtual Status signal(const ProcessId& process, int signal) = 0;  // kUnavailable when it is gone
   virtual Status clear_cgroup(
       const std::string& cgroup) = 0;  // kills what is in it and removes it; within 2 s
+  // Removes it and those above it as far as they are empty; kills nothing.
+  virtual void drop_cgroup(const std::string&) {}
   virtual Files& files() = 0;
   virtual const HostView& host() = 0;
 

@@ -1,5 +1,6 @@
 #include "harness/cli/hands.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -53,16 +54,23 @@ Status Hands::connect() {
   }
   world_.run_until(
       [this] { return ready_ == static_cast<int>(nodes_.size()) || lost_ || interrupted_; });
+  // Nothing was done yet, so that a node that is away is a reason to try later.
+  const bool away = lost_ && (lost_->code == Code::kPeerLost || lost_->code == Code::kTimeout);
+  if (away) return Error{Code::kRefused, lost_->message};
   if (lost_) return *lost_;
   if (interrupted_) return Error{Code::kRefused, "interrupted"};
   return ok();
 }
 
 std::unique_ptr<AgentLink> Hands::new_link(const std::string& node, AgentLink::Events events) {
+  // In memory: a command by hand has no directory, and its stderr is for people.
+  UniqueFd& file = logs_[node];
+  if (!file) file = UniqueFd(::memfd_create("log", MFD_CLOEXEC));
+  const std::string log = file ? "/proc/self/fd/" + std::to_string(file.get()) : "";
   for (const NodeAddress& address : nodes_)
     if (address.name == node)
       return std::make_unique<AgentLink>(
-          world_, address, LinkOptions{.build = build_digest(), .run = run_, .log = {}},
+          world_, address, LinkOptions{.build = build_digest(), .run = run_, .log = log},
           std::move(events));
   return nullptr;
 }

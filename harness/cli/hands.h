@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/base/epoll_world.h"
+#include "harness/base/unique_fd.h"
 #include "harness/controller/agent_link.h"
 #include "harness/controller/probe_runner.h"
 
@@ -20,7 +21,8 @@ class Hands {
         std::function<void(const Json& row)> on_row);
   ~Hands();
 
-  // Connects all; kPeerLost and the like with the first node that does not answer.
+  // Connects all. An error is of the first node that does not answer: kInvalid when the same
+  // command cannot work, kRefused when the node is away.
   Status connect();
   // Runs the World until `done`, a node is lost, or a signal came (then `interrupted()`).
   Status run_until(const std::function<bool()>& done);
@@ -42,6 +44,7 @@ class Hands {
 
   RealWorld& world_;
   std::vector<NodeAddress> nodes_;
+  std::map<std::string, UniqueFd> logs_;  // what agents and transports write to stderr
   std::map<std::string, std::unique_ptr<AgentLink>> links_;
   ProbeRunner probes_;
   std::optional<Error> lost_;

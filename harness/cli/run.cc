@@ -243,7 +243,8 @@ Result<RunResult> run_suite(const RunOptions& options) {
   const std::uint64_t seed = options.seed.value_or(world->random() >> 33);
   const LoadedPlan loaded = TRY(load_plan(options, seed));
   const Plan& plan = loaded.plan;
-  const std::map<std::string, std::string> cpus = TRY(place(plan, allowed_cpus()));
+  std::map<std::string, std::string> cpus;  // a lab's nodes share this machine's
+  if (options.inventory.empty()) cpus = TRY(place(plan, allowed_cpus()));
   for (const ServicePlan& service : plan.services) TRY(service_available(service));
   TRY(check_output(options.output));
   // Journals on nodes carry it for ever, and process numbers come again.
@@ -253,6 +254,8 @@ Result<RunResult> run_suite(const RunOptions& options) {
   std::fprintf(stderr, "mixproof: %s, seed %llu, placement %s\n", plan.name.c_str(),
                static_cast<unsigned long long>(seed), plan.placement.c_str());
   const Fleet fleet = TRY(open_fleet(plan, options.inventory, id));
+  if (!options.inventory.empty() && plan.placement != "none")
+    for (const NodeAddress& node : fleet.nodes) cpus[node.name] = node.cpus;
   TRY(confirm(plan, fleet, options));  // of a lab nothing is asked
   const auto with_fleet = [&]() -> Result<RunResult> {
     RunSetup setup{.id = id,

@@ -11,6 +11,7 @@ namespace mixproof {
 namespace {
 
 constexpr int kFirstPings = 8;
+constexpr std::size_t kLogLinesShown = 5, kLogLineShown = 300;
 // An old estimate ages: clocks of two machines drift apart by up to 50 ppm (common crystal
 // tolerance).
 constexpr double kDriftPerSecond = 50e-6;
@@ -41,6 +42,10 @@ void AgentLink::connect() {
   ChildSpec spec;
   spec.argv = agent_command(node_);
   spec.log = options_.log;
+  if (!options_.log.empty()) {
+    const Result<std::string> log = world_.files().read(options_.log);
+    log_before_ = log.ok() ? log->size() : 0;
+  }
   Result<std::unique_ptr<Child>> child =
       world_.spawn(spec, {.on_line = [this](std::string_view line) { channel_.line(line); },
                           .on_exit = [this](int status) { exited(status); }});
@@ -51,9 +56,7 @@ void AgentLink::connect() {
   child_ = std::move(*child);
   channel_.attach(child_.get());
   connect_timer_ = world_.after(options_.connect_deadline, [this] {
-    const std::string banner = channel_.banner();
-    lose({Code::kTimeout, "no agent answered on " + node_.name +
-                              (banner.empty() ? "" : " (it said: " + banner + ")")});
+    lose({Code::kTimeout, "no agent answered on " + node_.name + said()});
   });
 }
 
@@ -121,9 +124,28 @@ void AgentLink::lose(const Error& error) {
 }
 
 void AgentLink::exited(int wait_status) {
-  const std::string banner = ready_ ? "" : channel_.banner();
-  lose({Code::kPeerLost, "the agent on " + node_.name + " " + exit_words(wait_status) +
-                             (banner.empty() ? "" : " (it said: " + banner + ")")});
+  const std::string words = said();
+  const Code code = channel_.greeted() ? Code::kPeerLost : why_no_agent(wait_status, words);
+  lose({code, "the agent on " + node_.name + " " + exit_words(wait_status) + words});
+}
+
+// The last that came from the node and its transport, as words for an error: what stood before the
+// handshake, and what the log has.
+std::string AgentLink::said() const {
+  std::string text = channel_.greeted() ? "" : channel_.banner();
+  const Result<std::string> log =
+      options_.log.empty() ? Result<std::string>("") : world_.files().read(options_.log);
+  if (log.ok() && log->size() > log_before_) {
+    std::vector<std::string> lines;
+    for (std::string& line : split(std::string_view(*log).substr(log_before_), '\n')) {
+      while (!line.empty() && line.back() == '\r') line.pop_back();  // ssh ends its lines so
+      if (!line.empty()) lines.push_back(line.substr(0, kLogLineShown));
+    }
+    if (lines.size() > kLogLinesShown)
+      lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kLogLinesShown));
+    text += (text.empty() || lines.empty() ? "" : " | ") + join(lines, " | ");
+  }
+  return text.empty() ? "" : " (it said: " + text + ")";
 }
 
 void AgentLink::leave(Time deadline, std::function<void()> then) {

@@ -62,6 +62,7 @@ class AgentLink {
   void take_pong(Time asked, const Json& pong);
   void lose(const Error& error);
   void exited(int wait_status);
+  std::string said() const;
 
   World& world_;
   NodeAddress node_;
@@ -71,6 +72,7 @@ class AgentLink {
   std::unique_ptr<Child> child_;
   ClockEstimate clock_;
   Json handshake_;
+  std::size_t log_before_ = 0;  // bytes that others had written to the log
   TimerId connect_timer_ = 0, ping_timer_ = 0, leave_timer_ = 0;
   std::function<void()> left_;
   bool ready_ = false, over_ = false, leaving_ = false;

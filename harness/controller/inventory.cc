@@ -1,6 +1,7 @@
 #include "harness/controller/inventory.h"
 
 #include <algorithm>
+#include <cctype>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -27,7 +28,10 @@ struct Form {
                                                  "numeric address for the others")),
                                    required(texts("roles", &node.roles, "serve, train, edge, ...")),
                                    any("labels", &node.labels, "rack, power domain: free"),
-                                   text("transport", &node.transport, "how its agent is started")};
+                                   text("transport", &node.transport, "how its agent is started"),
+                                   text("cpus", &node.cpus,
+                                        "cores for its services and loads with placement "
+                                        "physical, as \"0-15\"; empty: all of them")};
                              })),
             map_of("transports", "words put before the agent's command line",
                    [this](const std::string& name) {
@@ -53,6 +57,39 @@ std::string filled(std::string word, const std::string& key, const std::string& 
   return word;
 }
 
+bool made_of(std::string_view text, std::string_view more) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [&](unsigned char c) {
+    return std::isalnum(c) != 0 || more.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+// Names become paths and cgroups on the node, names and addresses stand in argument lists, and the
+// agent's program goes through the node's login shell: ssh joins words with blanks and quotes
+// nothing.
+Status check_words(const InventoryNode& node, const std::string& pointer) {
+  if (!made_of(node.name, "-_.") || node.name[0] == '-' || node.name[0] == '.')
+    return Error{Code::kInvalid, pointer + "/name: \"" + node.name +
+                                     "\": letters, digits, '-', '_' and '.', the first a letter "
+                                     "or digit"};
+  if (!made_of(node.address, ".:-_%") || node.address[0] == '-')
+    return Error{Code::kInvalid, pointer + "/address: \"" + node.address +
+                                     "\" is no address: letters, digits, '.', ':', '-', '_', '%'"};
+  const bool list = std::all_of(node.cpus.begin(), node.cpus.end(), [](unsigned char c) {
+    return std::isdigit(c) != 0 || c == '-' || c == ',';
+  });
+  if (!list)
+    return Error{Code::kInvalid,
+                 pointer + "/cpus: \"" + node.cpus + "\" is no list of cores, such as \"0-3,8\""};
+  return ok();
+}
+
+Status check_program(const Inventory::Transport& transport) {
+  if (made_of(transport.agent, "/._-+@:,=") && transport.agent[0] != '-') return ok();
+  return Error{Code::kInvalid, "/transports/" + transport.name + "/agent: \"" + transport.agent +
+                                   "\": shells on the way would take it apart; letters, digits "
+                                   "and \"/._-+@:,=\" only"};
+}
+
 }  // namespace
 
 Result<Inventory> read_inventory(const Json& json) {
@@ -64,10 +101,14 @@ Result<Inventory> read_inventory(const Json& json) {
   if (transport_named(out, "local") == nullptr) out.transports.push_back({.name = "local"});
   std::set<std::string> names;
   std::vector<std::string> transports;
-  for (const Inventory::Transport& transport : out.transports) transports.push_back(transport.name);
+  for (const Inventory::Transport& transport : out.transports) {
+    TRY(check_program(transport));
+    transports.push_back(transport.name);
+  }
   for (std::size_t i = 0; i < out.nodes.size(); ++i) {
     const std::string pointer = "/nodes/" + std::to_string(i);
     const InventoryNode& node = out.nodes[i];
+    TRY(check_words(node, pointer));
     if (!names.insert(node.name).second)
       return Error{Code::kInvalid, pointer + "/name: \"" + node.name + "\" is there twice"};
     if (transport_named(out, node.transport) == nullptr) {
@@ -96,7 +137,8 @@ NodeAddress address_of(const Inventory& inventory, const InventoryNode& node,
                   .address = node.address,
                   .prefix = {},
                   .agent = transport->agent,
-                  .cgroup = "mixproof/" + run + "/" + node.name};
+                  .cgroup = "mixproof/" + run + "/" + node.name,
+                  .cpus = node.cpus};
   for (const std::string& word : transport->prefix)
     out.prefix.push_back(filled(filled(word, "{name}", node.name), "{address}", node.address));
   return out;

@@ -1,5 +1,5 @@
 // Inventory: the nodes of a site and how agents are started on them.
-//   {"nodes": [{"name", "address", "roles": ["serve"], "labels": {}, "transport": "ssh"}],
+//   {"nodes": [{"name", "address", "roles": ["serve"], "labels": {}, "transport": "ssh", "cpus"}],
 //    "transports": {"ssh": {"prefix": ["ssh", "-o", "BatchMode=yes", "{address}"], "agent":
 //    "/usr/bin/mixproof"}}}
 // The transport "local" (no prefix) is always there.
@@ -16,6 +16,7 @@ namespace mixproof {
 
 struct InventoryNode {
   std::string name, address, transport = "local";
+  std::string cpus;  // "0-15": what placement "physical" keeps this node's part on; empty: all
   std::vector<std::string> roles;
   Json labels;
 };

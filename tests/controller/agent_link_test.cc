@@ -83,14 +83,14 @@ class Stage final : public World {
 };
 
 struct Linked {
-  Linked()
+  explicit Linked(const std::string& log = "")
       : link(stage,
              {.name = "n0",
               .role = "",
               .address = "10.0.0.9",
               .prefix = {"ssh", "{address}"},
               .agent = "mixproof"},
-             {.build = "b", .run = "r", .log = ""},
+             {.build = "b", .run = "r", .log = log},
              {.on_ready = [this] { ++ready; },
               .on_event = [](const Json&) {},
               .on_lost = [this](const Error& error) { lost.push_back(error); },
@@ -153,6 +153,33 @@ TEST(AgentLink, QuotesTheBannerWhenTheTransportEnds) {
             std::string::npos);
   one.stage.pass(seconds(60));
   EXPECT_EQ(one.lost.size(), 1u) << "told once";
+}
+
+TEST(AgentLink, QuotesWhatTheTransportWroteToItsLogSinceItWasStarted) {
+  Linked one("agent.log");
+  Files& files = one.stage.files();
+  ASSERT_TRUE(files.append("agent.log", "words of an earlier connection\n").ok());
+  one.link.connect();
+  ASSERT_TRUE(
+      files.append("agent.log", "\nroot@10.0.0.9: Permission denied (publickey).\r\n").ok());
+  one.stage.agent.on_exit(255 << 8);
+  ASSERT_EQ(one.lost.size(), 1u);
+  EXPECT_EQ(one.lost[0].code, Code::kInvalid) << "trying again would not help";
+  EXPECT_EQ(one.lost[0].message,
+            "the agent on n0 ended with status 255 (it said: root@10.0.0.9: Permission denied "
+            "(publickey).)");
+}
+
+TEST(AgentLink, AnAgentThatHasAnsweredAndEndsIsLostWhateverItsStatus) {
+  Linked one("agent.log");
+  one.link.connect();
+  one.stage.greet();
+  one.stage.pass(seconds(1));
+  ASSERT_TRUE(one.stage.files().append("agent.log", "Permission denied\n").ok());
+  one.stage.agent.on_exit(255 << 8);
+  ASSERT_EQ(one.lost.size(), 1u);
+  EXPECT_EQ(one.lost[0].code, Code::kPeerLost);
+  EXPECT_NE(one.lost[0].message.find("(it said: Permission denied)"), std::string::npos);
 }
 
 TEST(AgentLink, ATransportThatCannotBeStartedIsLostLater) {

@@ -14,6 +14,7 @@ class FakeHost final : public HostView {
       if (start.first == pid) return ProcessId{pid, start.second};
     return Error{Code::kUnavailable, "process " + std::to_string(pid) + " has ended"};
   }
+  Result<int> parent(int) const override { return 0; }
   Result<std::vector<ThreadState>> threads(const ProcessId& process) const override {
     const auto it = processes.find({process.pid, process.start_ticks});
     if (it == processes.end())

@@ -83,6 +83,16 @@ class SimHost final : public HostView {
       if (process->pid() == pid) return process->self();
     return Error{Code::kUnavailable, "no such process"};
   }
+  // Whoever has no living parent on its node is a child of the node's init.
+  Result<int> parent(int pid) const override {
+    if (pid == 1) return 0;
+    for (SimProcess* process : simulation_.living(node_.name)) {
+      if (process->pid() != pid) continue;
+      const SimProcess* above = process->parent_;
+      return above != nullptr && above->alive_ && &above->node_ == &node_ ? above->pid() : 1;
+    }
+    return Error{Code::kUnavailable, "no such process"};
+  }
   Result<std::vector<ThreadState>> threads(const ProcessId& id) const override {
     for (SimProcess* process : simulation_.living(node_.name))
       if (process->self() == id) {

@@ -168,6 +168,31 @@ TEST_F(CgroupSystem, RefusesToKillItsCallerAndToRemoveWhatIsInUse) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+TEST_F(CgroupSystem, AGroupIsDroppedWithThoseAboveItOnlyWhereTheyAreEmpty) {
+  ASSERT_TRUE(cgroup_create(group_ + "/run/a", "").ok());
+  ASSERT_TRUE(cgroup_create(group_ + "/run/b/llm.0", "").ok());
+  const auto there = [this](const std::string& below) {
+    for (const std::string& group : directories())
+      if (std::filesystem::exists(group + below)) return true;
+    return false;
+  };
+  const int member = start_in(group_ + "/run/b/llm.0");
+  cgroup_drop_empty(group_ + "/run/b");
+  EXPECT_TRUE(there("/run/b/llm.0")) << "a group below is in the way";
+  cgroup_drop_empty(group_ + "/run/b/llm.0");
+  EXPECT_TRUE(there("/run/b/llm.0"));
+  EXPECT_EQ(::kill(member, 0), 0) << "nothing is killed";
+  cgroup_drop_empty(group_ + "/run/a");
+  EXPECT_FALSE(there("/run/a"));
+  EXPECT_TRUE(there("/run/b")) << "the neighbour stays";
+  ASSERT_TRUE(cgroup_kill(group_ + "/run", milliseconds(5000)).ok());
+  ::waitpid(member, nullptr, 0);
+  ASSERT_TRUE(cgroup_remove(group_ + "/run/b/llm.0").ok());
+  cgroup_drop_empty(group_ + "/run/b");
+  EXPECT_TRUE(directories().empty()) << "all of them were empty";
+  cgroup_drop_empty(group_);
+}
+
 TEST_F(CgroupSystem, AbsentGroupsAreNoErrorAndNeighboursStay) {
   EXPECT_TRUE(cgroup_kill(group_, milliseconds(100)).ok());
   EXPECT_TRUE(cgroup_remove(group_).ok());
