@@ -118,16 +118,6 @@ class EchoSocket {
     // As large as we may: by force where that is allowed.
     if (::setsockopt(fd(), SOL_SOCKET, SO_RCVBUFFORCE, &kBufferBytes, sizeof kBufferBytes) != 0)
       ::setsockopt(fd(), SOL_SOCKET, SO_RCVBUF, &kBufferBytes, sizeof kBufferBytes);
-    if (!raw_) return;
-    // Only to be woken less: what is not an answer of ours is sorted out in any case.
-    icmp_filter ipv4{~(1U << ICMP_ECHOREPLY)};
-    icmp6_filter ipv6{};
-    ICMP6_FILTER_SETBLOCKALL(&ipv6);
-    ICMP6_FILTER_SETPASS(ICMP6_ECHO_REPLY, &ipv6);
-    if (family_ == AF_INET)
-      ::setsockopt(fd(), SOL_RAW, ICMP_FILTER, &ipv4, sizeof ipv4);
-    else
-      ::setsockopt(fd(), IPPROTO_ICMPV6, ICMP6_FILTER, &ipv6, sizeof ipv6);
   }
 
   UniqueFd fd_;
