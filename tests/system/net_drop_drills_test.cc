@@ -50,7 +50,7 @@ TEST_F(NetDropDrills, TheSnapshotSeesTheTableAndItsEnd) {
 
 TEST_F(NetDropDrills, KillingControllerAgentAndGuardTogether) {
   std::vector<double> took_ms;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 2; ++i) {
     ASSERT_NO_FATAL_FAILURE(inject("60s", "3s"));
     for (const int pid : {inject_->pid(), agent_, guard_}) kill_hard(pid);
     took_ms.push_back(ms_until_echo(seconds(4)));
@@ -58,10 +58,8 @@ TEST_F(NetDropDrills, KillingControllerAgentAndGuardTogether) {
     inject_.reset();
     expect_recovered();
   }
-  std::sort(took_ms.begin(), took_ms.end());
-  std::printf(
-      "from SIGKILL of controller, agent and guard to an echo: median %.1f ms, worst %.1f ms\n",
-      took_ms[1], took_ms[2]);
+  std::printf("from SIGKILL of controller, agent and guard to an echo: %.1f and %.1f ms\n",
+              took_ms[0], took_ms[1]);
 }
 
 TEST_F(NetDropDrills, KillingTheControllerAlone) {
@@ -104,16 +102,16 @@ TEST_F(NetDropDrills, ARuleThatIsShadowedIsNotEffective) {
   ASSERT_EQ(in_node(node_, "ip route add " + unknown + " via " + known).text, "");
   ASSERT_NO_FATAL_FAILURE(take_before());
   const std::string rewriting[] = {
-      "{ type filter hook postrouting priority 0\\; }\"; nft add rule ip shadow out ip saddr " +
+      "{ type filter hook postrouting priority 0; }\"; nft add rule ip shadow out ip saddr " +
           known + " ip saddr set " + unknown,
-      "{ type nat hook postrouting priority 100\\; }\"; nft add rule ip shadow out ip saddr " +
+      "{ type nat hook postrouting priority 100; }\"; nft add rule ip shadow out ip saddr " +
           known + " snat to " + unknown};
   for (const std::string& rules : rewriting) {
     const Outcome made =
         in_node(peer_, "nft add table ip shadow; nft \"add chain ip shadow out " + rules);
     ASSERT_EQ(made.text, "");
-    ASSERT_NO_FATAL_FAILURE(Drills::inject(
-        "net_drop", {"--from", peer_, "--for", "3s", "--lease", "15s"}, "not_effective"))
+    ASSERT_NO_FATAL_FAILURE(
+        Drills::inject("net_drop", {"--from", peer_, "--for", "2s"}, "not_effective"))
         << rules;
     EXPECT_EQ(inject_->status(seconds(40)), 2) << inject_->output();
     EXPECT_EQ(inject_->output().find("net_drop: effective"), std::string::npos);
@@ -126,7 +124,7 @@ TEST_F(NetDropDrills, ARuleThatIsShadowedIsNotEffective) {
 // Both ends cut, one of them for longer: the first is not dirty because the other one is still on.
 TEST_F(NetDropDrills, TwoSidesThatEndOneAfterTheOther) {
   Command other({MIXPROOF_BINARY, "fault", "inject", "net_drop", "--on", peer_, "--from", node_,
-                 "--yes", "--for", "7s"},
+                 "--yes", "--for", "6s"},
                 directory_ + "/other.log");
   ASSERT_TRUE(other.says("net_drop: effective", seconds(15))) << other.output();
   Command first(fault_command("net_drop", {"--from", peer_, "--for", "1s"}),
@@ -135,6 +133,14 @@ TEST_F(NetDropDrills, TwoSidesThatEndOneAfterTheOther) {
   EXPECT_EQ(first.status(seconds(40)), 2) << first.output();
   EXPECT_NE(first.output().find("net_drop: clean"), std::string::npos) << first.output();
   EXPECT_EQ(other.status(seconds(40)), 0) << other.output();
+  expect_recovered();
+}
+
+TEST_F(NetDropDrills, ALossLetsTheRestThrough) {
+  ASSERT_NO_FATAL_FAILURE(
+      Drills::inject("net_drop", {"--from", peer_, "--for", "3s", "--param", "loss=0.5"}));
+  EXPECT_TRUE(eventually([this] { return echo(1); }, seconds(10)));
+  EXPECT_EQ(inject_->status(seconds(20)), 0) << inject_->output();
   expect_recovered();
 }
 
@@ -155,6 +161,16 @@ TEST_F(NetDropDrills, ADryRunChangesNothing) {
                    MIXPROOF_BINARY, node_.c_str(), peer_.c_str()));
   EXPECT_EQ(plan.status, 0) << plan.text;
   EXPECT_NE(plan.text.find("touches packets from " + peer_), std::string::npos) << plan.text;
+  EXPECT_EQ(plan.text.find("all but TCP"), std::string::npos) << plan.text;
+  // As an agent that ssh has started from the peer.
+  const Outcome reached = shell(format(
+      "SSH_CONNECTION='%s 50000 %s 22' timeout 30 %s fault inject net_drop --on %s --from %s "
+      "--dry-run",
+      lab_.nodes[1].address.c_str(), lab_.nodes[0].address.c_str(), MIXPROOF_BINARY, node_.c_str(),
+      peer_.c_str()));
+  EXPECT_NE(reached.text.find("all but TCP from " + lab_.nodes[1].address + " to port 22"),
+            std::string::npos)
+      << reached.text;
   EXPECT_EQ(snapshot(), before_);
 }
 

@@ -14,7 +14,7 @@ class ReachabilitySystem : public PrivateNet {
     return {{"name", name}, {"address", address}};
   }
   // Rows by name.
-  std::map<std::string, Json> ask(const Json& targets) {
+  std::map<std::string, Json> ask(const std::vector<Json>& targets) {
     for (const ProbeSpec* spec : all_probes())
       if (spec->name == "reachability") {
         const auto probe = spec->create();
