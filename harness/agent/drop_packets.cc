@@ -121,6 +121,8 @@ class DropPacketsOperator final : public HostOperator {
     if (!listing.ok() && listing.error().code == Code::kConflict)
       return Error{Code::kUnavailable, "packet filters may not be used here (CAP_NET_ADMIN): " +
                                            listing.error().message};
+    if (!listing.ok() && listing.error().code == Code::kInvalid)
+      return Error{Code::kUnavailable, "this kernel has no nf_tables: " + listing.error().message};
     if (!listing.ok()) return listing.error();
     return read_tables(*listing);
   }

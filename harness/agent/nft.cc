@@ -1,10 +1,15 @@
 #include "harness/agent/nft.h"
 
 #include <dlfcn.h>
+#include <linux/netlink.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+
+#include "harness/base/unique_fd.h"
 
 // Needs the fixed-width types before it.
 #include <nftables/libnftables.h>
@@ -62,13 +67,24 @@ Code code_of(const std::string& message) {
   if (says(ENOENT)) return Code::kUnavailable;
   if (says(EPERM)) return Code::kConflict;
   if (says(EEXIST)) return Code::kRefused;
+  for (const int number : {EINVAL, EOPNOTSUPP, EPROTONOSUPPORT})
+    if (says(number)) return Code::kInvalid;
   return Code::kSystem;
+}
+
+// The library ends the whole process when it gets no socket; so that is tried first.
+Status try_socket() {
+  const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER));
+  if (socket.get() >= 0) return ok();
+  return Error{Code::kUnavailable,
+               std::string("the kernel has no packet filter to talk to: ") + std::strerror(errno)};
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Nft>> Nft::open() {
   if (!library().trouble.empty()) return Error{Code::kUnavailable, library().trouble};
+  TRY(try_socket());
   std::unique_ptr<Nft> nft(new Nft(library().create(NFT_CTX_DEFAULT)));
   if (nft->context_ == nullptr)
     return Error{Code::kUnavailable, "libnftables cannot talk to the kernel's packet filter"};

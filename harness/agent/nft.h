@@ -26,7 +26,8 @@ class Nft {
 
   // One transaction, all of it or nothing, and what it prints. kUnavailable: something that it
   // names is not there. kConflict: it may not (the table is another socket's; or we lack the
-  // right). kRefused: what it creates is there already. kSystem: anything else.
+  // right). kRefused: what it creates is there already. kInvalid: the kernel does not understand
+  // it. kSystem: anything else.
   Result<std::string> run(const std::string& text);
 
  private:

@@ -31,7 +31,11 @@ FaultRun::~FaultRun() {
   for (const TimerId timer : {renew_timer_, wait_timer_, end_timer_}) world_.cancel(timer);
 }
 
-std::string FaultRun::words() const { return order_.entry.fault + " on " + order_.entry.target; }
+std::string FaultRun::words() const {
+  if (!order_.from.empty())
+    return order_.entry.fault + " on " + order_.node + " from " + join(order_.from, ", ");
+  return order_.entry.fault + " on " + order_.entry.target;
+}
 
 void FaultRun::state(const std::string& name, Time at, const std::string& detail, Json evidence) {
   AgentLink* link = host_.link(order_.node);
