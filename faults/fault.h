@@ -38,9 +38,11 @@ struct Control {
   std::string probe, metric;
   std::string of;    // "target", or "others": what the fault must leave alone
   double low, high;  // the range, both ends included
-  // Of the probe, which then runs once on the node of the fault. Null: it looks at processes: the
-  // target's, or those of every other service and load of the run on each node.
+  // Of the probe, which then runs once, on the node of the fault or `at` another one. Null: it
+  // looks at processes: the target's, or those of every other service and load of the run on each
+  // node.
   Json params = nullptr;
+  std::string at = {};
 };
 
 struct Peer {

@@ -42,6 +42,9 @@
 //             (positive|negative), fault                  a sample of the process_progress probe
 //   space     path, begin, end, free_space, free_space_most (bytes, least and most of the window),
 //             writes, refused_share, moment, control, fault   a sample of the free_space probe
+//   reachability  of (a node), begin, end, sent, answered, reachable (share), rtt_p50_s when there
+//             was an answer, addresses[{address, sent, answered}], moment, control, fault
+//             echoes to a node, over the best of its addresses
 //   sample    metric, value, unit, labels{}               any other probe's number
 //   fault     fault (id), state, node, at, detail, evidence{}   planned armed injected effective
 //   not_effective

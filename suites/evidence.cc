@@ -304,7 +304,7 @@ Evidence read_evidence(const Plan& plan, std::span<const Json> rows) {
       reader.resume(row);
     else if (kind == "phase")
       reader.phase(row);
-    else if (kind != "clock" && kind != "progress" && kind != "sample")
+    else if (kind != "clock" && kind != "progress" && kind != "reachability" && kind != "sample")
       reader.other(kind, row);
   }
   for (auto& [name, load] : out.loads) sort_load(load);

@@ -138,6 +138,7 @@ Result<Json> Agent::handle(const std::string& order, const Json& request) {
   }
   if (order == "plan_fault") {
     const FaultPlan plan = TRY(plan_fault(request));
+    TRY(check_steps(plan));
     return fault_plan_to_json(plan);
   }
   if (order == "inject") return inject(request);
@@ -366,12 +367,19 @@ Result<FaultPlan> Agent::plan_fault(const Json& request) {
   target.others = peers_in(request, "others");
   // Names of what a fault makes are short and of plain letters, whatever runs and faults are
   // called.
-  target.mark = "mixproof_" +
+  target.mark = std::string(kMarkPrefix) +
                 sha256_hex(run_ + "/" + node_ + "/" + text_at(request, "fault_id")).substr(0, 16);
   target.kept_out = {"/", options_.state_dir};
   target.controller_address = options_.controller_address;
   target.controller_port = options_.controller_port;
   return fault->plan(world_.host(), target);
+}
+
+// Whether this node can do it, asked of those who would: a dry run says so. The guard asks again.
+Status Agent::check_steps(const FaultPlan& plan) {
+  for (const Step& step : plan.steps)
+    TRY(options_.operators(step.operation).preimage(step.operation));
+  return ok();
 }
 
 Status Agent::find_processes(const Json& request, Target& target) const {
@@ -422,6 +430,10 @@ Result<Json> Agent::inject(const Json& request) {
                                        "resolved (" +
                                        (other.guarded ? "in effect" : "dirty") +
                                        "); see `mixproof fault recover`"};
+  for (const auto& [mark, stray] : strays_)
+    if (!stray.resolved())
+      return Error{Code::kRefused, "something of ours is left on this node: " +
+                                       stray.journal.reason + "; see `mixproof fault recover`"};
   const FaultPlan plan = TRY(plan_fault(request));
   const Json plan_json = fault_plan_to_json(plan);
   auto guarded = std::make_unique<Guarded>();
@@ -480,8 +492,7 @@ void Agent::guard_exit(const std::string& fault) {
            {"state", "guard_lost"},
            {"at_ns", world_.now(Clock::kMonotonic).count()},
            {"detail", "after '" + state + "'"}});
-    const Result<std::vector<FaultOnNode>> faults =
-        recover_faults(world_, options_.state_dir, options_.operators);
+    const Result<std::vector<FaultOnNode>> faults = recover_all();
     // Without a journal nothing was done: it comes before every effect.
     std::string outcome = faults.ok() ? "refused" : "dirty";
     std::string detail = faults.ok() ? "its guard ended before it began" : faults.error().message;
@@ -502,12 +513,28 @@ void Agent::guard_exit(const std::string& fault) {
 }
 
 Result<Json> Agent::recover(bool end_guarded) {
-  const std::vector<FaultOnNode> faults =
-      TRY(recover_faults(world_, options_.state_dir, options_.operators));
+  const std::vector<FaultOnNode> faults = TRY(recover_all());
   if (end_guarded) end_guarded_faults(world_, faults);
   Json out = Json::array();
   for (const FaultOnNode& fault : faults) out.push_back(fault_on_node_to_json(fault));
   return Json{{"faults", out}};
+}
+
+// What was found without a journal is gone at the next look, when it could be undone; whoever asks
+// later hears of it all the same.
+Result<std::vector<FaultOnNode>> Agent::recover_all() {
+  std::vector<FaultOnNode> faults =
+      TRY(recover_faults(world_, options_.state_dir, options_.operators));
+  std::map<std::string, FaultOnNode> now;
+  for (const FaultOnNode& fault : faults)
+    if (fault.path.empty()) now[fault.journal.fault] = fault;
+  for (auto& [mark, stray] : strays_) {
+    if (now.count(mark) != 0) continue;
+    if (stray.resolved()) faults.push_back(stray);
+    if (stray.resolved()) now[mark] = stray;
+  }
+  strays_ = std::move(now);
+  return faults;
 }
 
 // Faults first, then the rest; gone when all have ended or the deadline is over (guards go on by

@@ -16,6 +16,7 @@
 
 #include "faults/fault.h"
 #include "harness/agent/guard.h"
+#include "harness/agent/recover.h"
 #include "harness/base/world.h"
 
 namespace mixproof {
@@ -50,12 +51,14 @@ class Agent {
   Result<Json> tell_task(const Json& request);
   void stop_task(const Json& request);
   Result<FaultPlan> plan_fault(const Json& request);
+  Status check_steps(const FaultPlan& plan);
   Status find_processes(const Json& request, Target& target) const;
   Result<std::set<int>> lifeline() const;
   Result<Json> inject(const Json& request);
   std::string guard_cgroup(const std::string& fault) const;
   Result<Json> order_guard(const Json& request, const std::string& order);
   Result<Json> recover(bool end_guarded);
+  Result<std::vector<FaultOnNode>> recover_all();
 
   Status spawn_task(Task& task);
   void task_line(const std::string& what, std::string_view line);
@@ -79,7 +82,8 @@ class Agent {
   std::map<std::string, std::unique_ptr<Task>> tasks_;
   std::map<std::string, std::unique_ptr<Guarded>> guards_;
   Json recovered_;
-  Time heard_{0};  // when the controller last said something
+  Time heard_{0};                              // when the controller last said something
+  std::map<std::string, FaultOnNode> strays_;  // found without a journal by this agent; told again
   bool leaving_ = false, done_ = false;
 };
 

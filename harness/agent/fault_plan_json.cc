@@ -39,7 +39,8 @@ Json fault_plan_to_json(const FaultPlan& plan) {
                         {"of", control.of},
                         {"low", control.low},
                         {"high", control.high},
-                        {"params", control.params}});
+                        {"params", control.params},
+                        {"at", control.at}});
   return {{"effect", plan.effect == Effect::kSustained ? "sustained" : "one_shot"},
           {"steps", steps},
           {"controls", controls},
@@ -66,7 +67,7 @@ Result<FaultPlan> fault_plan_from_json(const Json& json) {
     plan.controls.push_back({flag_at(control, "positive"), text_at(control, "probe"),
                              text_at(control, "metric"), text_at(control, "of"),
                              number_at(control, "low"), number_at(control, "high"),
-                             params_of(control)});
+                             params_of(control), text_at(control, "at")});
   if (const Json* touches = member(json, "touches"); touches != nullptr && touches->is_array())
     for (const Json& touch : *touches)
       if (touch.is_string()) plan.touches.push_back(touch.get<std::string>());

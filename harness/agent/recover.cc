@@ -1,5 +1,6 @@
 #include "harness/agent/recover.h"
 
+#include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
 
@@ -46,6 +47,16 @@ bool guard_lives(World& world, const JournalState& journal) {
   return *guard == journal.guard;
 }
 
+// A network namespace ends with its kernel, and so does everything in it; the number that names it
+// may be another's after the next boot.
+void forget_what_ended_with_its_boot(World& world, const FaultPlan& plan, JournalState& journal) {
+  if (journal.boot_id == world.boot_id()) return;
+  std::erase_if(journal.begun, [&plan](std::size_t step) {
+    return step < plan.steps.size() &&
+           std::holds_alternative<DropPackets>(plan.steps[step].operation);
+  });
+}
+
 // Only with the lock held: the guard is gone.
 void undo_orphan(World& world, const Operators& operators, ReadFault& read) {
   FaultOnNode& fault = read.fault;
@@ -60,6 +71,7 @@ void undo_orphan(World& world, const Operators& operators, ReadFault& read) {
     static_cast<void>(world.files().replace(
         fault.path, std::string_view(read.bytes).substr(0, read.records.sound)));
   Journal journal(world, fault.path);
+  forget_what_ended_with_its_boot(world, *plan, fault.journal);
   fault.journal.reason =
       undo_steps(journal, *plan, fault.journal.preimages, fault.journal.begun, operators);
   fault.journal.state = fault.journal.reason.empty() ? "clean" : "dirty";
@@ -104,6 +116,81 @@ Result<std::vector<FaultOnNode>> look(World& world, const std::string& state_dir
   return out;
 }
 
+// What carries our mark, and why some could not be looked for.
+struct Marked {
+  std::vector<HostOperation> operations;
+  std::string trouble;
+};
+
+template <std::size_t Type = 0>
+void look_for_marks(const Operators& operators, Marked& out) {
+  if constexpr (Type < std::variant_size_v<HostOperation>) {
+    const auto found = operators(HostOperation(std::in_place_index<Type>)).strays();
+    if (found.ok())
+      out.operations.insert(out.operations.end(), found->begin(), found->end());
+    else if (found.error().code != Code::kUnavailable)
+      out.trouble = found.error().message;
+    look_for_marks<Type + 1>(operators, out);
+  }
+}
+
+Marked look_for_marks(const Operators& operators) {
+  Marked out;
+  look_for_marks(operators, out);
+  return out;
+}
+
+bool has_mark(const std::vector<HostOperation>& operations, const std::string& mark) {
+  return std::any_of(operations.begin(), operations.end(),
+                     [&mark](const HostOperation& one) { return mark_of(one) == mark; });
+}
+
+// A fault that is not over answers for what its plan makes.
+bool belongs_to(const FaultOnNode& fault, const std::string& mark) {
+  const Result<FaultPlan> plan = fault_plan_from_json(fault.journal.plan);
+  if (fault.resolved() || !plan.ok()) return false;
+  return std::any_of(plan->steps.begin(), plan->steps.end(),
+                     [&mark](const Step& step) { return mark_of(step.operation) == mark; });
+}
+
+FaultOnNode end_stray(const Operators& operators, const HostOperation& operation) {
+  FaultOnNode out;
+  out.journal.fault = mark_of(operation);
+  out.journal.reason = "found without a journal: " + mark_of(operation);
+  out.journal.state = "clean";
+  HostOperator& by = operators(operation);
+  const Status undone = by.undo(operation, ""), gone = by.verify_undone(operation);
+  for (const Status* status : {&undone, &gone})
+    if (!status->ok()) {
+      out.journal.state = "dirty";
+      out.journal.reason += "; " + status->error().message;
+    }
+  return out;
+}
+
+// `before`: marks seen before the journals were read. A guard journals its plan first and makes its
+// mark then, and unmakes it before it journals that it is clean: so what was there before and is
+// there now, and is in no journal read between, is nobody's.
+void end_strays(const Operators& operators, const Marked& before,
+                std::vector<FaultOnNode>& faults) {
+  const Marked now = look_for_marks(operators);
+  std::vector<FaultOnNode> found;
+  for (const HostOperation& operation : now.operations) {
+    const std::string mark = mark_of(operation);
+    const bool journalled =
+        std::any_of(faults.begin(), faults.end(),
+                    [&mark](const FaultOnNode& fault) { return belongs_to(fault, mark); });
+    if (!journalled && has_mark(before.operations, mark))
+      found.push_back(end_stray(operators, operation));
+  }
+  if (!now.trouble.empty()) {
+    FaultOnNode unknown;
+    unknown.unreadable = "what carries our mark cannot be looked for: " + now.trouble;
+    found.push_back(std::move(unknown));
+  }
+  faults.insert(faults.end(), found.begin(), found.end());
+}
+
 }  // namespace
 
 Json fault_on_node_to_json(const FaultOnNode& fault) {
@@ -121,7 +208,10 @@ Json fault_on_node_to_json(const FaultOnNode& fault) {
 
 Result<std::vector<FaultOnNode>> recover_faults(World& world, const std::string& state_dir,
                                                 const Operators& operators) {
-  return look(world, state_dir, &operators);
+  const Marked marked = look_for_marks(operators);
+  std::vector<FaultOnNode> faults = TRY(look(world, state_dir, &operators));
+  end_strays(operators, marked, faults);
+  return faults;
 }
 
 Result<std::vector<FaultOnNode>> survey_faults(World& world, const std::string& state_dir) {

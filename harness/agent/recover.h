@@ -14,7 +14,7 @@ struct FaultOnNode {
   JournalState journal;
   bool guarded = false;    // a guard lives and will end it at its lease's end
   std::string unreadable;  // why the journal cannot be read; such a fault counts as dirty
-  std::string path;
+  std::string path;        // empty: found by its mark, no journal tells of it
   // If not, the node must take no further fault.
   bool resolved() const { return unreadable.empty() && journal.resolved(guarded); }
 };
@@ -25,6 +25,8 @@ Json fault_on_node_to_json(const FaultOnNode& fault);
 // (their lock is held from then on by this process). One that cannot be read or locked is listed as
 // unreadable and keeps no other from being recovered. kSystem when the directory cannot be read:
 // unknown is never "none".
+// Then whatever else carries our mark on the node and belongs to no fault that is guarded or
+// unresolved is undone, verified and listed as a fault without a journal.
 Result<std::vector<FaultOnNode>> recover_faults(World& world, const std::string& state_dir,
                                                 const Operators& operators);
 

@@ -123,6 +123,11 @@ std::string describe(const HostOperation& operation) {
       operation);
 }
 
+std::string mark_of(const HostOperation& operation) {
+  const auto* drop = std::get_if<DropPackets>(&operation);
+  return drop == nullptr ? "" : drop->table;
+}
+
 Result<Json> HostOperator::counted(const HostOperation&) { return Json::object(); }
 
 }  // namespace mixproof

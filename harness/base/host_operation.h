@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -66,6 +67,10 @@ struct FillDisk {
   std::uint64_t device = 0;  // st_dev of the directory when it was planned
 };
 
+// Names of everything that a fault makes on a node begin with this; the rest is of plain small
+// letters and digits.
+inline constexpr std::string_view kMarkPrefix = "mixproof_";
+
 using HostOperation = std::variant<HoldStopped, KillProcess, DropPackets, FillDisk>;
 
 struct FileSystem {
@@ -76,6 +81,8 @@ struct FileSystem {
 Json operation_to_json(const HostOperation& operation);
 Result<HostOperation> operation_from_json(const Json& json);  // kCorrupt when it is not one
 std::string describe(const HostOperation& operation);         // "stop process 4711 by tracing"
+// The name under which it stands on the node, unlike any other's; empty when it has none.
+std::string mark_of(const HostOperation& operation);
 
 Json process_to_json(const ProcessId& process);
 ProcessId process_from_json(const Json& json);
@@ -129,6 +136,10 @@ class HostOperator {
   // ok when nothing of the operation is left; an error says what is. A failed read is never
   // "nothing left".
   virtual Status verify_undone(const HostOperation& operation) = 0;
+  // What carries our mark on this node, whatever journals say, and as operations that undo() takes;
+  // without what the kernel knows to be held by a living process. Changes nothing. kUnavailable
+  // where this node has no such thing at all.
+  virtual Result<std::vector<HostOperation>> strays() { return std::vector<HostOperation>(); }
 };
 
 }  // namespace mixproof

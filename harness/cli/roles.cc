@@ -1,6 +1,7 @@
 #include "harness/cli/roles.h"
 
 #include <array>
+#include <cstdlib>
 
 #include "harness/agent/agent.h"
 #include "harness/agent/drop_packets.h"
@@ -8,8 +9,10 @@
 #include "harness/agent/guard.h"
 #include "harness/agent/hold_stopped.h"
 #include "harness/agent/kill_process.h"
+#include "harness/base/address.h"
 #include "harness/base/build.h"
 #include "harness/base/epoll_world.h"
+#include "harness/base/text.h"
 #include "harness/cli/command.h"
 #include "harness/cli/judging.h"
 
@@ -27,6 +30,22 @@ Operators real_operators(const HostView& host) {
   };
 }
 
+// From where ssh reaches us and on which port: "client port server port".
+struct Reached {
+  std::string from;
+  int port = 0;
+};
+
+Reached reached_by_ssh() {
+  const char* connection = std::getenv("SSH_CONNECTION");
+  const std::vector<std::string> words = split(connection == nullptr ? "" : connection, ' ');
+  if (words.size() != 4) return {};
+  const std::string client = words[0].substr(0, words[0].find('%'));
+  const int port = std::atoi(words[3].c_str());
+  if (canonical_address(client).empty() || port < 1 || port > 65535) return {};
+  return {canonical_address(client), port};
+}
+
 }  // namespace
 
 int agent_main() {
@@ -34,10 +53,13 @@ int agent_main() {
   const Result<std::unique_ptr<RealWorld>> world = make_epoll_world();
   if (!world.ok()) return command_failed("agent", world.error());
   RealWorld& real = **world;
+  const Reached reached = reached_by_ssh();
   Agent agent(real, {.program = program_path(),
                      .build = build_digest(),
                      .state_dir = state_directory(),
-                     .operators = real_operators(real.host())});
+                     .operators = real_operators(real.host()),
+                     .controller_address = reached.from,
+                     .controller_port = reached.port});
   agent.start();
   real.run_until([&agent] { return agent.done(); });
   return 0;

@@ -12,6 +12,7 @@ namespace {
 constexpr Time kAnswer = std::chrono::seconds(5);
 constexpr Time kAskAgain = std::chrono::seconds(1);
 constexpr Time kMargin = std::chrono::seconds(3);
+constexpr Time kLookAgain = std::chrono::milliseconds(300);
 constexpr double kWindowMax_s = 0.4, kOneShotWindow_s = 0.1;
 
 Time from_s(double seconds) { return Time(static_cast<std::int64_t>(seconds * 1e9)); }
@@ -33,7 +34,8 @@ FaultRun::~FaultRun() {
 
 std::string FaultRun::doing() const {
   if (awaits_ready_) return "waiting until " + order_.entry.target + " is ready again";
-  return "reverting " + fault_words(order_.entry);
+  return "reverting " + fault_words(order_.entry) +
+         (order_.entry.parts.size() > 1 ? ", " + order_.node : "");
 }
 
 void FaultRun::state(const std::string& name, Time at, const std::string& detail, Json evidence) {
@@ -194,6 +196,8 @@ void FaultRun::on_event(const Json& event) {
     undone_at_ = at;
     if (one_shot()) return after_one_shot();
     if (!judged_ && injected_) judge_effect();
+    both_over_by_ = world_.now(Clock::kMonotonic) + order_.lease +
+                    from_s(number_at(plan_, "undo_budget_s", 5)) + kMargin;
     look("after", [this] { judge_clean(); });
     return;
   }
@@ -241,7 +245,8 @@ void FaultRun::look(const std::string& moment, std::function<void()> then) {
     const Json* of_probe = member(control, "params");
     const bool by_itself = of_probe != nullptr && of_probe->is_object();
     if (by_itself) {
-      places[order_.node] = {};
+      const std::string at = text_at(control, "at");
+      places[at.empty() ? order_.node : at] = {};
     } else if (text_at(control, "of") == "target") {
       places[order_.node] = order_.target;
     } else {
@@ -363,6 +368,16 @@ void FaultRun::judge_clean() {
       if (value >= low && value <= high && !was_inside_before)
         reasons.push_back(format("%s of %s is still %.3g", text_at(control, "metric").c_str(),
                                  text_at(control, "of").c_str(), value));
+  }
+  // A fault on both sides ends on one of them first: this one is blamed only when the other side's
+  // lease is over too.
+  if (!reasons.empty() && !order_.from.empty() && world_.now(Clock::kMonotonic) < both_over_by_) {
+    world_.cancel(wait_timer_);
+    wait_timer_ = world_.after(kLookAgain, [this] {
+      looks_.erase("after");
+      look("after", [this] { judge_clean(); });
+    });
+    return;
   }
   // What the controls could not see after the fault, the guard's own proof stands for; the reader
   // is told.

@@ -99,7 +99,7 @@ class FaultRun {
   std::map<std::string, Look> looks_;      // by moment
   std::unique_ptr<AgentLink> probe_link_;
   TimerId renew_timer_ = 0, wait_timer_ = 0, end_timer_ = 0;
-  Time give_up_at_{0}, begun_at_{0}, took_hold_at_{0}, undone_at_{0};
+  Time give_up_at_{0}, begun_at_{0}, took_hold_at_{0}, undone_at_{0}, both_over_by_{0};
   bool begun_ = false, injected_ = false, judged_ = false, reverting_ = false, finished_ = false,
        lost_ = false, awaits_ready_ = false;
 };

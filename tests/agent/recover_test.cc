@@ -324,5 +324,106 @@ TEST(Recover, AGuardThatDiesBeforeItsJournalIsARefusalAndNotDirt) {
   EXPECT_EQ(text_at(agent.lines.back(), "state"), "refused") << agent.lines.back().dump();
 }
 
+// A table that nobody's journal tells of, on a kernel where tables outlive their makers.
+SimDrop a_table(const std::string& name, Time end) {
+  return {DropPackets{.net_namespace = 1, .table = name, .from = {"10.9.0.2"}}, 0, end};
+}
+
+TEST(Recover, AMarkWithoutAJournalIsEndedAndTold) {
+  SimulatedNode world;
+  world.node.tables_have_owners = false;
+  world.node.drops["mixproof_1"] = a_table("mixproof_1", seconds(60));
+  EXPECT_TRUE(world.survey().empty()) << "a survey undoes nothing";
+  EXPECT_EQ(world.node.drops.size(), 1u);
+  const std::vector<FaultOnNode> faults = world.recover();
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_EQ(faults[0].journal.state, "clean");
+  EXPECT_TRUE(faults[0].resolved());
+  EXPECT_NE(faults[0].journal.reason.find("found without a journal: mixproof_1"),
+            std::string::npos);
+  EXPECT_TRUE(world.node.drops.empty());
+  EXPECT_TRUE(world.recover().empty()) << "twice is once";
+}
+
+TEST(Recover, AMarkWithoutAJournalThatCannotBeEndedIsDirty) {
+  for (const bool lies : {false, true}) {
+    SimulatedNode world;
+    world.node.tables_have_owners = false;
+    world.node.drops["mixproof_1"] = a_table("mixproof_1", seconds(60));
+    (lies ? world.node.undo_lies : world.node.undo_fails) = true;
+    const std::vector<FaultOnNode> faults = world.recover();
+    ASSERT_EQ(faults.size(), 1u);
+    EXPECT_EQ(faults[0].journal.state, "dirty");
+    EXPECT_FALSE(faults[0].resolved());
+    EXPECT_EQ(text_at(fault_on_node_to_json(faults[0]), "state"), "dirty");
+  }
+}
+
+TEST(Recover, MarksThatCannotBeLookedForAreNotNone) {
+  SimulatedNode world;
+  world.node.marks_unreadable = true;
+  const std::vector<FaultOnNode> faults = world.recover();
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_FALSE(faults[0].resolved());
+  EXPECT_NE(faults[0].unreadable.find("cannot be looked for"), std::string::npos);
+}
+
+FaultPlan drop_plan(const std::string& table) {
+  FaultPlan plan;
+  plan.steps.push_back({When::kInject,
+                        DropPackets{.net_namespace = 1, .table = table, .from = {"10.9.0.2"}},
+                        Lease::kKernel});
+  return plan;
+}
+
+TEST(Recover, TheMarkOfALivingGuardIsLeftAlone) {
+  SimulatedNode world;
+  world.node.tables_have_owners = false;
+  Json order = world.order();
+  order["guard"]["plan"] = fault_plan_to_json(drop_plan("mixproof_1"));
+  world.start_guard(order);
+  ASSERT_TRUE(world.until_state("injected"));
+  const std::vector<FaultOnNode> faults = world.recover();
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_TRUE(faults[0].guarded);
+  EXPECT_EQ(world.node.drops.size(), 1u);
+  // With the guard dead it is its journal that tells of it.
+  world.simulation.kill(world.simulation.find("guard", "n0")->pid());
+  EXPECT_EQ(world.recover().at(0).journal.state, "clean");
+  EXPECT_TRUE(world.node.drops.empty());
+}
+
+// It has a journal, and the journal says that it is over.
+TEST(Recover, AMarkThatOutlivedItsCleanJournalIsEnded) {
+  SimulatedNode world;
+  world.node.tables_have_owners = false;
+  Json order = world.order();
+  order["guard"]["plan"] = fault_plan_to_json(drop_plan("mixproof_1"));
+  Child& guard = world.start_guard(order);
+  ASSERT_TRUE(world.until_state("injected"));
+  ASSERT_TRUE(guard.send(kRevert).ok());
+  ASSERT_TRUE(world.until_state("clean"));
+  world.node.drops["mixproof_1"] = a_table("mixproof_1", seconds(60));
+  const std::vector<FaultOnNode> faults = world.recover();
+  ASSERT_EQ(faults.size(), 2u);
+  EXPECT_TRUE(faults[1].resolved());
+  EXPECT_TRUE(world.node.drops.empty());
+}
+
+// The number of a network namespace says nothing after a reboot, which ended everything in it.
+TEST(Recover, ATableOfAnEarlierBootIsOver) {
+  SimulatedNode world;
+  world.node.undo_fails = true;
+  const Json plan = {{"type", "plan"},
+                     {"run", "r"},
+                     {"fault", "p/0"},
+                     {"plan", fault_plan_to_json(drop_plan("mixproof_1"))},
+                     {"guard", process_to_json(world.boss->self())},
+                     {"boot_id", "boot-before"}};
+  world.node.files[world.journal_file()] =
+      encode_record(plan) + encode_record({{"type", "begin"}, {"step", 0}});
+  EXPECT_EQ(world.recover().at(0).journal.state, "clean");
+}
+
 }  // namespace
 }  // namespace mixproof

@@ -18,20 +18,26 @@ FakeHost a_node() {
   host.file_systems["/"] = {.device = 1, .bytes = 1 << 30, .free_bytes = 1 << 29};
   host.file_systems["/run/mixproof/shared"] = {
       .device = 2, .bytes = 1 << 28, .free_bytes = 1 << 27};
+  host.own_addresses = {"10.77.0.2"};
   return host;
 }
-const Target kTarget{.words = "llm[0]",
-                     .processes = {{400, 9}},
-                     .from = {},
-                     .others = {},
-                     .mark = "mixproof_0123456789abcdef",
-                     .kept_out = {"/", "/var/lib/mixproof"},
-                     .controller_address = {}};
 
 class FaultContract : public testing::TestWithParam<const FaultSpec*> {
  protected:
   const FaultSpec& spec() const { return *GetParam(); }
   std::unique_ptr<Fault> fault() const { return spec().create(); }
+  // What a fault of its kind is given on that node.
+  Target target() const {
+    Target out{.words = "llm[0]"};
+    out.mark = "mixproof_0123456789abcdef";
+    out.kept_out = {"/", "/var/lib/mixproof"};
+    if (spec().hits == Hits::kProcesses) out.processes = {{400, 9}};
+    if (spec().hits == Hits::kPeers) {
+      out.from = {{"serve-0", {"10.77.0.3", "fe80::3"}}};
+      out.others = {{"edge-0", {"10.77.0.4"}}};
+    }
+    return out;
+  }
 };
 
 TEST_P(FaultContract, IsNamedAsItsFileAndSaysWhatItDoes) {
@@ -78,11 +84,11 @@ TEST_P(FaultContract, NoTargetIsNoPlan) {
 }
 
 TEST_P(FaultContract, ATargetThatIsGoneIsNoPlan) {
-  EXPECT_FALSE(fault()->plan(FakeHost(), kTarget).ok());
+  EXPECT_FALSE(fault()->plan(FakeHost(), target()).ok());
 }
 
 TEST_P(FaultContract, ThePlanCanBeProvedUndoneAndExplained) {
-  const auto plan = fault()->plan(a_node(), kTarget);
+  const auto plan = fault()->plan(a_node(), target());
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_FALSE(plan->steps.empty());
   EXPECT_FALSE(plan->touches.empty());
@@ -104,7 +110,7 @@ TEST_P(FaultContract, ThePlanCanBeProvedUndoneAndExplained) {
 }
 
 TEST_P(FaultContract, ThePlanTravelsAsJson) {
-  const auto plan = fault()->plan(a_node(), kTarget);
+  const auto plan = fault()->plan(a_node(), target());
   ASSERT_TRUE(plan.ok());
   const Json json = fault_plan_to_json(*plan);
   const auto back = fault_plan_from_json(json);
@@ -121,7 +127,7 @@ TEST_P(FaultContract, ThePlanTravelsAsJson) {
 }
 
 TEST_P(FaultContract, TheSameNodeGivesTheSamePlan) {
-  const auto one = fault()->plan(a_node(), kTarget), two = fault()->plan(a_node(), kTarget);
+  const auto one = fault()->plan(a_node(), target()), two = fault()->plan(a_node(), target());
   ASSERT_TRUE(one.ok() && two.ok());
   EXPECT_EQ(fault_plan_to_json(*one), fault_plan_to_json(*two));
 }

@@ -30,12 +30,11 @@ class FakeHost final : public HostView {
     return it->second;
   }
   Result<std::uint64_t> net_namespace() const override { return 4026531840; }
-  Result<std::vector<std::string>> addresses() const override {
-    return std::vector<std::string>{"10.77.0.2"};
-  }
+  Result<std::vector<std::string>> addresses() const override { return own_addresses; }
 
   std::map<std::pair<int, std::uint64_t>, std::vector<ThreadState>> processes;
   std::map<std::string, FileSystem> file_systems;  // by directory
+  std::vector<std::string> own_addresses;
 };
 
 }  // namespace mixproof

@@ -78,6 +78,24 @@ class WorkerRole final : public SimRole {
     }
     if (probe == "process_progress") look();
     if (probe == "free_space") test_writes();
+    if (probe == "reachability") ask();
+  }
+
+  // What was seen when it had waited for the last answers.
+  void ask() {
+    const Json params = spec_.at("params");
+    const double length_s = number_at(params, "window_s") + 0.3;
+    process_.after(Time(static_cast<std::int64_t>(length_s * 1e9)), [this, params] {
+      std::map<std::string, double> best;
+      for (const Json& target : params.at("targets")) {
+        double& share = best[text_at(target, "name")];
+        share = std::max(share, process_.simulation().answered(process_.node().name,
+                                                               text_at(target, "address")));
+      }
+      for (const auto& [name, share] : best)
+        say({{"row", {{"row", "reachability"}, {"of", name}, {"reachable", share}}}});
+      finish();
+    });
   }
 
   // A service answers at "sim:PROGRAM"; without an address it is taken to.

@@ -118,7 +118,7 @@ class SimHost final : public HostView {
   }
   Result<std::uint64_t> net_namespace() const override { return 4026531840; }
   Result<std::vector<std::string>> addresses() const override {
-    return std::vector<std::string>{"sim:" + node_.name};
+    return std::vector<std::string>{node_.address};
   }
 
  private:
@@ -164,6 +164,7 @@ Simulation::~Simulation() {
 SimNode& Simulation::add_node(const std::string& name) {
   auto node = std::make_unique<SimNode>();
   node->name = name;
+  node->address = "10.9.0." + std::to_string(nodes_.size() + 1);
   node->mono_offset = std::chrono::milliseconds(random_.below(10'000'000));
   node->boot_offset = std::chrono::milliseconds(random_.below(10'000'000));
   return *(nodes_[name] = std::move(node));
@@ -242,6 +243,33 @@ std::int64_t Simulation::shared_free(const SimNode& node) const {
     if (const auto fill = node.fills.find(process->pid()); fill != node.fills.end())
       free -= fill->second;
   return free;
+}
+
+bool Simulation::in_effect(const SimNode& node, const SimDrop& drop) const {
+  bool held = !node.tables_have_owners;
+  for (const auto& process : processes_)
+    held = held || (process->pid() == drop.holder && process->alive());
+  return held && now_ < drop.end;
+}
+
+// The share of packets from there that gets through.
+double Simulation::passes(SimNode& at, const std::string& from_address) {
+  double share = 1;
+  for (auto& [table, one] : at.drops) {
+    const auto& from = one.drop.from;
+    const bool matches = std::find(from.begin(), from.end(), from_address) != from.end();
+    if (!matches || at.rules_are_shadowed || !in_effect(at, one)) continue;
+    one.packets += 20;
+    share *= 1 - one.drop.share;
+  }
+  return share;
+}
+
+double Simulation::answered(const std::string& from, const std::string& to_address) {
+  for (auto& [name, other] : nodes_)
+    if (other->address == to_address)
+      return passes(*other, nodes_.at(from)->address) * passes(*nodes_.at(from), to_address);
+  return 0;
 }
 
 SimProcess::SimProcess(Simulation& simulation, SimNode& node, std::string program, int pid,
@@ -445,13 +473,70 @@ class SimKill final : public HostOperator {
   SimProcess& guard_;
 };
 
+// The operator of the simulated packet filter.
+class SimDropper final : public HostOperator {
+ public:
+  explicit SimDropper(SimProcess& holder) : holder_(holder) {}
+  Result<std::string> preimage(const HostOperation& operation) override {
+    if (drops().count(mark_of(operation)) != 0)
+      return Error{Code::kConflict, "the table is there already"};
+    return std::string("no table");
+  }
+  Status apply(const HostOperation& operation, std::chrono::nanoseconds lease) override {
+    if (!holder_.alive()) return Error{Code::kSystem, "the guard is dead"};
+    drops()[mark_of(operation)] = {std::get<DropPackets>(operation), holder_.pid(),
+                                   holder_.simulation().now() + lease};
+    return ok();
+  }
+  Status renew(const HostOperation& operation, std::chrono::nanoseconds lease) override {
+    const auto it = drops().find(mark_of(operation));
+    if (it == drops().end() || !holder_.simulation().in_effect(holder_.node(), it->second))
+      return Error{Code::kUnavailable, "its addresses have expired"};
+    it->second.end = holder_.simulation().now() + lease;
+    return ok();
+  }
+  Result<Json> counted(const HostOperation& operation) override {
+    const auto it = drops().find(mark_of(operation));
+    if (it == drops().end()) return Error{Code::kUnavailable, "there is no such table"};
+    return Json{{"packets", it->second.packets}};
+  }
+  Status undo(const HostOperation& operation, const std::string&) override {
+    if (!holder_.alive()) return Error{Code::kSystem, "the guard is dead"};
+    if (holder_.node().undo_fails) return Error{Code::kSystem, "Operation not permitted"};
+    if (!holder_.node().undo_lies) drops().erase(mark_of(operation));
+    return ok();
+  }
+  Status verify_undone(const HostOperation& operation) override {
+    const auto it = drops().find(mark_of(operation));
+    if (it == drops().end() || gone(it->second)) return ok();
+    return Error{Code::kConflict, "the table is still there"};
+  }
+  Result<std::vector<HostOperation>> strays() override {
+    std::vector<HostOperation> out;
+    if (holder_.node().marks_unreadable) return Error{Code::kSystem, "list tables: I/O error"};
+    if (!holder_.node().tables_have_owners)  // else whatever is there has a living one
+      for (const auto& [table, one] : drops()) out.push_back(one.drop);
+    return out;
+  }
+
+ private:
+  std::map<std::string, SimDrop>& drops() { return holder_.node().drops; }
+  bool gone(const SimDrop& drop) const {
+    return holder_.node().tables_have_owners &&
+           !holder_.simulation().in_effect(holder_.node(), drop);
+  }
+  SimProcess& holder_;
+};
+
 Operators sim_operators(SimProcess& process) {
   const std::shared_ptr<HostOperator> hold = std::make_shared<SimHold>(process);
   const std::shared_ptr<HostOperator> kill = std::make_shared<SimKill>(process);
   const std::shared_ptr<HostOperator> fill = make_sim_fill(process);
-  return [hold, kill, fill](const HostOperation& operation) -> HostOperator& {
+  const std::shared_ptr<HostOperator> drop = std::make_shared<SimDropper>(process);
+  return [hold, kill, fill, drop](const HostOperation& operation) -> HostOperator& {
     if (std::holds_alternative<KillProcess>(operation)) return *kill;
-    return std::holds_alternative<FillDisk>(operation) ? *fill : *hold;
+    if (std::holds_alternative<FillDisk>(operation)) return *fill;
+    return std::holds_alternative<DropPackets>(operation) ? *drop : *hold;
   };
 }
 

@@ -26,8 +26,16 @@ class SimProcess;
 inline constexpr const char* kSimShared = "/run/mixproof/shared";
 inline constexpr std::int64_t kSimSharedBytes = std::int64_t{1} << 28;
 
+// A table of packets that a node drops, in effect until its lease ends or its holder dies.
+struct SimDrop {
+  DropPackets drop;
+  int holder = 0;
+  Time end{0};  // simulation time
+  std::int64_t packets = 0;
+};
+
 struct SimNode {
-  std::string name;
+  std::string name, address;
   Time mono_offset{0}, boot_offset{0};  // node clock = simulation time + offset
   std::map<std::string, std::string> files;
   std::map<std::string, int> locks;  // path -> pid of the holder
@@ -44,8 +52,12 @@ struct SimNode {
   // Of the shared storage: taken by nobody's fault, and by fills, by the process that holds them.
   std::int64_t shared_used = std::int64_t{1} << 20;
   std::map<int, std::int64_t> fills;
-  bool silent_workers = false;   // those of a later attempt are never ready
-  bool broken_services = false;  // they end as soon as they begin
+  bool broken_services = false;          // they end as soon as they begin
+  std::map<std::string, SimDrop> drops;  // by table
+  bool tables_have_owners = true;        // if not, they outlive their guard, empty after the lease
+  bool marks_unreadable = false;         // nobody can tell what tables there are
+  bool rules_are_shadowed = false;       // packets come from addresses that nobody knows
+  bool silent_workers = false;           // those of a later attempt are never ready
 };
 
 class Simulation {
@@ -69,6 +81,9 @@ class Simulation {
   bool stopped(int pid) const;  // held by a living tracer
   // Of the shared storage of a node: the kernel frees what a dead process held.
   std::int64_t shared_free(const SimNode& node) const;
+  // Whether an echo from one node to another is answered; counts what is dropped meanwhile.
+  double answered(const std::string& from, const std::string& to_address);
+  bool in_effect(const SimNode& node, const SimDrop& drop) const;
   std::uint64_t random() { return random_.next(); }
 
  private:
@@ -76,6 +91,8 @@ class Simulation {
   friend class SimHost;
   friend class SimHold;
   friend class SimKill;
+  friend class SimDropper;
+  double passes(SimNode& at, const std::string& from_address);
   SimProcess& start(const std::string& node, const std::string& program, SimProcess* parent);
   void reap();  // lets roles that are done exit
 

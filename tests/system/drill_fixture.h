@@ -56,6 +56,13 @@ inline std::vector<int> children_of(int pid) {
   return out;
 }
 
+inline int parent_of(int pid) {
+  std::istringstream status(text_of(format("/proc/%d/status", pid)));
+  for (std::string line; std::getline(status, line);)
+    if (starts_with(line, "PPid:")) return std::atoi(line.c_str() + 5);
+  return 0;
+}
+
 inline void kill_hard(int pid) {
   ASSERT_GT(pid, 1) << "0 would be every process of our group";
   ASSERT_EQ(::kill(pid, SIGKILL), 0);
@@ -119,8 +126,9 @@ class Drills : public LabSystem {
     inject_ = std::make_unique<Command>(
         fault_command(fault, more), format("%s/inject%d.log", directory_.c_str(), ++injections_));
     ASSERT_TRUE(inject_->says(fault + ": " + state, std::chrono::seconds(15))) << inject_->output();
-    agent_ = find_role(inject_->pid(), "agent");
+    // There is an agent on every node that takes part; that of the guard is meant.
     guard_ = find_role(inject_->pid(), "guard");
+    agent_ = parent_of(guard_);
     ASSERT_NE(agent_, 0);
     ASSERT_NE(guard_, 0);
   }
