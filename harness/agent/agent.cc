@@ -432,8 +432,9 @@ Result<Json> Agent::inject(const Json& request) {
                                        "); see `mixproof fault recover`"};
   for (const auto& [mark, stray] : strays_)
     if (!stray.resolved())
-      return Error{Code::kRefused, "something of ours is left on this node: " +
-                                       stray.journal.reason + "; see `mixproof fault recover`"};
+      return Error{Code::kRefused,
+                   "something of ours is left on this node: " + stray.journal.reason +
+                       stray.unreadable + "; see `mixproof fault recover`"};
   const FaultPlan plan = TRY(plan_fault(request));
   const Json plan_json = fault_plan_to_json(plan);
   auto guarded = std::make_unique<Guarded>();
