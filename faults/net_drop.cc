@@ -3,6 +3,7 @@
 // Kernel-bypass traffic (RDMA) does not pass there.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -77,11 +78,18 @@ class NetDrop final : public Fault {
       return Error{Code::kInvalid,
                    format("a loss of %g is too small for a look of %d echoes to show it", loss_,
                           kEchoesMax)};
-    const std::vector<std::string> own = TRY(host.addresses());
-    if (own.empty()) return Error{Code::kUnavailable, "this node has no address"};
-    TRY(check_peers(target, own));
+    Peer own{.node = "the node of the fault", .addresses = TRY(host.addresses())};
+    if (own.addresses.empty()) return Error{Code::kUnavailable, "this node has no address"};
+    Target apart = target;
+    const std::set<std::string> shared = tell_apart(own, apart);
+    TRY(check_peers(own, apart));
     const std::uint64_t net_namespace = TRY(host.net_namespace());
-    return plan_with(target, own, net_namespace);
+    FaultPlan plan = plan_with(apart, own.addresses, net_namespace);
+    if (!shared.empty())
+      plan.touches.push_back("nothing by " +
+                             join(std::vector<std::string>(shared.begin(), shared.end()), ", ") +
+                             ", which more than one node has");
+    return plan;
   }
 
  private:
@@ -115,24 +123,35 @@ class NetDrop final : public Fault {
                                   controller.c_str(), drop.spared_port));
   }
 
-  // An address that two nodes have would cut off the wrong one too; one of ours cuts us off from
-  // ourselves.
-  static Status check_peers(const Target& target, const std::vector<std::string>& own) {
-    std::set<std::string> kept(own.begin(), own.end());
-    for (const Peer& other : target.others)
-      kept.insert(other.addresses.begin(), other.addresses.end());
+  // Leaves out, and returns, addresses that more than one node has, as each has one for its own
+  // containers: they say nothing about whose packets those are.
+  static std::set<std::string> tell_apart(Peer& own, Target& target) {
+    std::vector<Peer*> nodes = {&own};
+    for (std::vector<Peer>* side : {&target.from, &target.others})
+      for (Peer& peer : *side) nodes.push_back(&peer);
+    std::map<std::string, int> holders;
+    for (const Peer* node : nodes)
+      for (const std::string& address : node->addresses) ++holders[address];
+    std::set<std::string> shared;
+    for (const auto& [address, count] : holders)
+      if (count > 1) shared.insert(address);
+    for (Peer* node : nodes)
+      std::erase_if(node->addresses,
+                    [&shared](const std::string& address) { return shared.count(address) != 0; });
+    return shared;
+  }
+
+  static Status check_peers(const Peer& own, const Target& target) {
+    if (own.addresses.empty())
+      return Error{Code::kInvalid, "every address of this node is also another node's"};
     for (const Peer& peer : target.from) {
       if (peer.addresses.empty())
-        return Error{Code::kInvalid, peer.node + " has no address to know its packets by"};
-      for (const std::string& address : peer.addresses) {
+        return Error{Code::kInvalid,
+                     peer.node + " has no address of its own to know its packets by"};
+      for (const std::string& address : peer.addresses)
         if (canonical_address(address) != address)
           return Error{Code::kInvalid,
                        "'" + address + "' of " + peer.node + " is no address of a node"};
-        if (kept.count(address) != 0)
-          return Error{Code::kInvalid,
-                       address + " of " + peer.node +
-                           " is also an address of a node that is not to be cut off"};
-      }
     }
     return ok();
   }

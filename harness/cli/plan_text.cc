@@ -57,7 +57,7 @@ std::string interval_need(const Plan& plan, const Limit& limit) {
 std::string limit_text(const Plan& plan, const Limit& limit) {
   std::string out = limit.metric + (limit.quantile.empty() ? "" : " " + limit.quantile);
   if (limit.at_most) out += format(" <= %g", *limit.at_most);
-  if (limit.at_least) out += format(" >= %g", *limit.at_least);
+  if (limit.at_least) out += format("%s >= %g", limit.at_most ? " and" : "", *limit.at_least);
   if (limit.method == "interval") return out + interval_need(plan, limit);
   if (limit.method != "binomial") return out + " (" + limit.method + ")";
   out += format(" at %g %% confidence (binomial)", limit.confidence * 100);

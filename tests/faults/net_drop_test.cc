@@ -125,6 +125,23 @@ TEST(NetDrop, SparesTheControllerOnlyWhereItWouldBeCut) {
       std::get<DropPackets>(net_drop()->plan(a_node(), target)->steps[0].operation).spared_port, 0);
 }
 
+TEST(NetDrop, LeavesOutAddressesThatMoreThanOneNodeHas) {
+  FakeHost host = a_node();
+  Target target = from_two();
+  host.own_addresses.push_back("172.17.0.1");
+  target.from[0].addresses.push_back("172.17.0.1");
+  target.others[0].addresses.push_back("172.17.0.1");
+  const auto plan = net_drop()->plan(host, target);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(std::get<DropPackets>(plan->steps[0].operation).from,
+            (std::vector<std::string>{"10.77.0.3", "fe80::3", "10.77.0.4"}));
+  EXPECT_NE(plan->touches.back().find("172.17.0.1, which more than one node has"),
+            std::string::npos)
+      << plan->touches.back();
+  for (const Control& control : plan->controls)
+    EXPECT_EQ(line_of(control.params).find("172.17.0.1"), std::string::npos) << control.params;
+}
+
 TEST(NetDrop, RefusesAddressesThatAreMissingSharedOrNone) {
   EXPECT_EQ(refusal({.words = "train-0"}), Code::kInvalid);
   Target target = from_two();
