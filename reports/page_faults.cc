@@ -12,11 +12,27 @@ namespace {
 
 using Events = std::vector<const Json*>;
 
-Events events_of(const Json& report, const std::string& id) {
-  Events out;
-  for (const Json& event : list_at(object_at(report, "timeline"), "events"))
-    if (text_at(event, "kind") == "fault" && text_at(event, "what") == id) out.push_back(&event);
+// By node: a fault between nodes has a life on each of its nodes. In the order of the events.
+std::vector<std::pair<std::string, Events>> events_of(const Json& report, const std::string& id) {
+  std::vector<std::pair<std::string, Events>> out;
+  for (const Json& event : list_at(object_at(report, "timeline"), "events")) {
+    if (text_at(event, "kind") != "fault" || text_at(event, "what") != id) continue;
+    const std::string node = text_at(event, "node");
+    auto at = std::find_if(out.begin(), out.end(),
+                           [&node](const auto& one) { return one.first == node; });
+    if (at == out.end()) at = out.insert(out.end(), {node, {}});
+    at->second.push_back(&event);
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   return out;
+}
+
+// The newest that the events tell of; null when none does.
+const Json* plan_in(const Events& events) {
+  const Json* planned = nullptr;
+  for (const Json* event : events)
+    if (const Json* found = member(object_at(*event, "evidence"), "plan")) planned = found;
+  return planned;
 }
 
 // Of the plan; an empty object when it is not there.
@@ -27,7 +43,8 @@ const Json& planned_fault(const Json& report, const Json& fault) {
   return object_at(report, "no such key");
 }
 
-std::string times_line(const Events& events, bool one_shot) {
+// `node` is empty where there is only one.
+std::string times_line(const std::string& node, const Events& events, bool one_shot) {
   std::vector<std::string> parts;
   for (const Json* event : events) {
     std::string state = text_at(*event, "state");
@@ -36,7 +53,9 @@ std::string times_line(const Events& events, bool one_shot) {
     parts.push_back(escape_html(state) + " <b class=\"num\">" +
                     format("%.3f s", number_at(*event, "at_s")) + "</b>");
   }
-  return parts.empty() ? "" : "<p>" + join(parts, " \xE2\x86\x92 ") + "</p>\n";
+  if (parts.empty()) return "";
+  return "<p>" + (node.empty() ? "" : escape_html(node) + ": ") + join(parts, " \xE2\x86\x92 ") +
+         "</p>\n";
 }
 
 // "0 (5 samples)", "0.2 to 1 (3 samples)".
@@ -75,24 +94,23 @@ const Json* stage_values(const Events& events, const char* stage, const std::str
   return nullptr;
 }
 
-std::string controls_html(const Events& events, const Json& planned, const Extent& extent) {
-  Table table{"Controls of the fault",
-              "compact",
-              {"Control", "Expected during", "Before", "During", "After"},
-              {}};
+// `node` is empty where there is only one.
+void add_controls(const std::string& node, const Events& events, const Json& planned,
+                  const Extent& extent, Table& table) {
   std::size_t index = 0;
   for (const Json& control : list_at(planned, "controls")) {
     if (table.rows.size() >= extent.rows) break;
     const std::string name = "control_" + std::to_string(index++);
+    const std::string at = text_at(control, "at"), seen_from = at.empty() ? node : at;
     const std::string what =
         text_at(control, "metric") + " of " + text_at(control, "of") +
+        (seen_from.empty() ? "" : ", seen from " + seen_from) +
         (flag_at(control, "positive") ? " (must change)" : " (must not change)");
     table.rows.push_back({escape_html(what), escape_html(expected_words(control)),
                           escape_html(values_words(stage_values(events, "before", name))),
                           escape_html(values_words(stage_values(events, "during", name))),
                           escape_html(values_words(stage_values(events, "after", name)))});
   }
-  return table.rows.empty() ? "" : table_html(table);
 }
 
 std::string interval_words(const Json* metric, const std::string& unit) {
@@ -129,27 +147,27 @@ std::string delays_line(const Json& report, const std::string& id, bool one_shot
   return parts.empty() ? "" : "<p>" + join(parts, " \xC2\xB7 ") + "</p>\n";
 }
 
-std::string mechanism_html(const Json& planned, const Extent& extent) {
+// `node` is empty where there is only one.
+std::string mechanism_items(const std::string& node, const Json& planned, const Extent& extent) {
   std::string out;
-  const auto item = [&](const char* title, const std::string& words) {
+  const std::string where = node.empty() ? "" : ", " + node;
+  const auto item = [&](const std::string& title, const std::string& words) {
     if (!words.empty())
-      out += "<li><b>" + std::string(title) + "</b> " +
+      out += "<li><b>" + escape_html(title) + ":</b> " +
              escape_html(shortened(words, extent.text_bytes)) + "</li>\n";
   };
-  for (const Json& step : list_at(planned, "steps")) item("Done:", text_at(step, "words"));
+  for (const Json& step : list_at(planned, "steps")) item("Done" + where, text_at(step, "words"));
   std::vector<std::string> touches;
   for (const Json& one : list_at(planned, "touches"))
     if (one.is_string()) touches.push_back(one.get<std::string>());
-  item("Touches:", join(touches, ", "));
-  item("If everything of ours is killed:", text_at(planned, "residual_life"));
-  return out.empty()
-             ? ""
-             : "<details><summary>How it was done</summary><ul>\n" + out + "</ul></details>\n";
+  item("Touches" + where, join(touches, ", "));
+  item("If everything of ours is killed", text_at(planned, "residual_life"));
+  return out;
 }
 
 std::string fault_html(const Json& report, const Json& fault, const Extent& extent) {
   const std::string id = text_at(fault, "id");
-  const Events events = events_of(report, id);
+  const auto lives = events_of(report, id);
   std::string out = "<article class=\"fault\"><h3>" + escape_html(fault_words(report, fault)) +
                     " <span class=\"small\">" + escape_html(id) +
                     "</span></h3>\n<p class=\"badges\">";
@@ -165,13 +183,24 @@ std::string fault_html(const Json& report, const Json& fault, const Extent& exte
   out += "</p>\n";
   if (const std::string why = text_at(fault, "not_effective"); !why.empty())
     out += "<p>" + escape_html(shortened(why, extent.text_bytes)) + "</p>\n";
-  const Json* planned = nullptr;
-  for (const Json* event : events)
-    if (const Json* found = member(object_at(*event, "evidence"), "plan")) planned = found;
   const bool one_shot = is_one_shot(report, fault);
-  out += times_line(events, one_shot) + delays_line(report, id, one_shot);
-  if (planned != nullptr)
-    out += controls_html(events, *planned, extent) + mechanism_html(*planned, extent);
+  Table controls{"Controls of the fault",
+                 "compact",
+                 {"Control", "Expected during", "Before", "During", "After"},
+                 {}};
+  std::string how;
+  for (const auto& [node, events] : lives) {
+    const std::string named = lives.size() > 1 ? node : "";
+    out += times_line(named, events, one_shot);
+    const Json* planned = plan_in(events);
+    if (planned == nullptr) continue;
+    add_controls(named, events, *planned, extent, controls);
+    how += mechanism_items(named, *planned, extent);
+  }
+  out += delays_line(report, id, one_shot);
+  if (!controls.rows.empty()) out += table_html(controls);
+  if (!how.empty())
+    out += "<details><summary>How it was done</summary><ul>\n" + how + "</ul></details>\n";
   return out + "</article>\n";
 }
 

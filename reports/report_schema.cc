@@ -126,6 +126,7 @@ Json timeline_schema() {
        {"at_s", maybe_number("when")},
        {"what", text("fault, node or process")},
        {"state", text("of the fault")},
+       {"node", text("of the fault")},
        {"uncertainty_s", number("of the time")},
        {"detail", text("in words")},
        {"evidence", typed({"object", "null"}, "what proved it")}},

@@ -67,6 +67,7 @@ Json events_of(const Evidence& evidence) {
       events.push_back({{"kind", "fault"},
                         {"at_s", evidence.seconds(state.at)},
                         {"what", id},
+                        {"node", state.node},
                         {"state", state.state},
                         {"uncertainty_s", ns_to_s(state.uncertainty_ns)},
                         {"detail", state.detail},
