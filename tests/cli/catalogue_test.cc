@@ -32,7 +32,8 @@ TEST(Catalogue, ShippedSuitesNameOnlyWhatThisBuildHas) {
     const auto plan = make_plan(suite_at(path), build_catalogue(), 1);
     ASSERT_TRUE(plan.ok()) << path << ": " << plan.error().message;
     EXPECT_EQ(plan->name, std::filesystem::path(path).stem().string());
-    EXPECT_LT(plan->length_s(), 150) << path;
+    // Whoever tries one should not wait long; chaos_lab has six faults and calm between them.
+    EXPECT_LT(plan->length_s(), plan->name == "chaos_lab" ? 360 : 150) << path;
   }
 }
 

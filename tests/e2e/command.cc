@@ -215,6 +215,23 @@ std::string EndToEnd::suite(const std::string& name) {
   return std::string(MIXPROOF_SOURCE_DIR) + "/tests/e2e/suites/" + name + ".json";
 }
 
+std::string EndToEnd::shortened(const std::string& name, double measure_s,
+                                double around_fault_s) const {
+  Json suite = json_file(std::string(MIXPROOF_SOURCE_DIR) + "/suites/" + name + ".json");
+  for (Json& phase : suite["phases"]) {
+    double length = measure_s;
+    if (phase.contains("faults"))
+      for (Json& fault : phase["faults"]) {
+        fault["at_s"] = std::min(number_at(fault, "at_s"), around_fault_s);
+        length = std::max(
+            length, number_at(fault, "at_s") + number_at(fault, "for_s") + 2 * around_fault_s);
+      }
+    phase["measure_s"] = length;
+    if (phase.contains("settle_s")) phase["settle_s"] = 1;
+  }
+  return write(name + format("-%g.json", measure_s), suite.dump(1));
+}
+
 Json EndToEnd::json_file(const std::string& name) const {
   const std::string text = text_of_file(name.front() == '/' ? name : path(name));
   Json out = Json::parse(text, nullptr, false);

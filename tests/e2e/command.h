@@ -71,7 +71,10 @@ class EndToEnd : public testing::Test {
   bool exists(const std::string& name) const;
 
   static std::string suite(const std::string& name);  // of tests/e2e/suites, with its path
-  Json json_file(const std::string& name) const;      // fails the test when it is no JSON
+  // A shipped suite with phases that are long enough to judge all checks, whatever they decide; its
+  // path.
+  std::string shortened(const std::string& name, double measure_s, double around_fault_s) const;
+  Json json_file(const std::string& name) const;  // fails the test when it is no JSON
   Json report(const std::string& run_directory) const {
     return json_file(run_directory + "/report.json");
   }

@@ -1,5 +1,6 @@
 // The shipped suites with the real engines behind the real proxy, as a newcomer runs them.
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "harness/base/text.h"
 #include "suites/services/service.h"
@@ -72,6 +73,28 @@ TEST_F(ShippedSuites, AStallLongerThanItsLimitFails) {
     const Json& one = metric(seen, id, "stall");
     EXPECT_TRUE(one.contains("interval")) << one.dump();
   }
+}
+
+// In short phases, so that only what needs no time is asked: that every fault takes hold, ends, and
+// that the rank and the replica come back.
+TEST_F(ShippedSuites, ChaosLabInjectsEveryFaultAndLeavesNone) {
+  const Ended ended =
+      start_run({shortened("chaos_lab", 4, 2), "--seed", "4", "-o", "chaos"})->wait(Seconds(200));
+  ASSERT_TRUE(ended.status == 0 || ended.status == 1 || ended.status == 2)
+      << ended.status << ended.err;
+  const Json seen = report("chaos");
+  std::set<std::string> kinds;
+  for (const Json& fault : seen["safety"]["faults"]) {
+    kinds.insert(text_at(fault, "fault"));
+    EXPECT_EQ(text_at(fault, "state"), "clean") << fault.dump(1);
+    EXPECT_TRUE(flag_at(fault, "effective")) << fault.dump(1);
+  }
+  EXPECT_EQ(kinds,
+            (std::set<std::string>{"process_pause", "process_kill", "net_drop", "disk_fill"}));
+  EXPECT_EQ(seen["safety"]["effective"], 6);
+  EXPECT_EQ(seen["safety"]["clean"], 6);
+  EXPECT_TRUE(ended.says("trainer lost a rank: attempt 1 begins")) << ended.err;
+  EXPECT_TRUE(ended.says("llm[1] is ready again")) << ended.err;
 }
 
 }  // namespace

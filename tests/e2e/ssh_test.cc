@@ -21,23 +21,6 @@ constexpr Seconds kStart{40}, kEnd{60};
 
 class OverSsh : public SshRun {
  protected:
-  // A shipped suite with phases that are long enough to judge all checks, whatever they decide.
-  std::string shortened(const std::string& name, double measure_s, double around_fault_s) const {
-    Json suite = json_file(std::string(MIXPROOF_SOURCE_DIR) + "/suites/" + name + ".json");
-    for (Json& phase : suite["phases"]) {
-      double length = measure_s;
-      if (phase.contains("faults"))
-        for (Json& fault : phase["faults"]) {
-          fault["at_s"] = std::min(number_at(fault, "at_s"), around_fault_s);
-          length = std::max(
-              length, number_at(fault, "at_s") + number_at(fault, "for_s") + 2 * around_fault_s);
-        }
-      phase["measure_s"] = length;
-      if (phase.contains("settle_s")) phase["settle_s"] = 1;
-    }
-    return write(name + format("-%g.json", measure_s), suite.dump(1));
-  }
-
   static std::set<std::string> checks_of(const Json& report) {
     std::set<std::string> out;
     for (const Json& check : report["checks"])
