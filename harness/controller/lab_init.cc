@@ -169,8 +169,19 @@ Status raise_loopback() {
   return ok();
 }
 
+// Nobody else can have an address of ours, and for the second or two in which the kernel would make
+// sure of that nothing answers over IPv6. A kernel without IPv6 has no such file.
+Status trust_addresses() {
+  for (const char* conf : {"all", "default"}) {
+    const std::string path = format("/proc/sys/net/ipv6/conf/%s/accept_dad", conf);
+    if (::access(path.c_str(), F_OK) == 0) TRY(write_once(path, "0"));
+  }
+  return ok();
+}
+
 Status become_node(const Options& options) {
   TRY(make_mounts(options));
+  TRY(trust_addresses());
   if (::sethostname(options.node.data(), options.node.size()) != 0)
     return system_error("sethostname");
   return raise_loopback();
