@@ -76,9 +76,9 @@ class Drawing {
       const std::string kind = text_at(event, "kind");
       const bool at_end = kind == "stop" && text_at(event, "detail") == "end";
       const Json* at = member(event, "at_s");
-      // Faults have bars, and checkpoints their marks below the rate.
-      if (kind == "fault" || kind == "checkpoint" || at_end || at == nullptr || !at->is_number())
-        continue;
+      // Faults have bars, and checkpoints their marks below the rate where a recording tells them.
+      const bool marked = kind == "checkpoint" && !series_.checkpoints.empty();
+      if (kind == "fault" || marked || at_end || at == nullptr || !at->is_number()) continue;
       const double x = x_(at->get<double>());
       lanes_.push_back(
           {{x, x, kind + " " + (kind == "stop" ? "" : text_at(event, "what"))}, false, false});

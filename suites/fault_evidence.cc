@@ -122,8 +122,11 @@ void join_part(const std::string& node, const PartFacts& part, bool alone, Fault
   facts.off_high = std::max(facts.off_high.value_or(part.off_high), part.off_high);
 }
 
+// No row says what became of it.
+bool is_open(const std::string& state) { return state == "none" || state == "planned"; }
+
 void read_states(const std::vector<FaultState>& states, FaultFacts& facts, bool& effective,
-                 std::string& refuted) {
+                 std::string& refuted, bool& open) {
   const std::set<std::string> nodes = nodes_of(*facts.plan, states);
   const bool one_shot = facts.plan->one_shot();
   facts.injected = facts.clean = effective = !nodes.empty();
@@ -134,10 +137,13 @@ void read_states(const std::vector<FaultState>& states, FaultFacts& facts, bool&
   if (!facts.clean) facts.off_low = facts.off_high = facts.held_ns = std::nullopt;
   for (const FaultState& row : states) facts.state = row.state;
   // The newest row may be one node's; what another one still has on decides.
-  for (const std::string& node : nodes)
-    if (const PartFacts part = read_part(states, node, one_shot);
-        part.dirty || (part.touched && !part.clean && facts.state == "clean"))
+  open = nodes.empty();
+  for (const std::string& node : nodes) {
+    const PartFacts part = read_part(states, node, one_shot);
+    open = open || is_open(part.state);
+    if (part.dirty || (part.touched && !part.clean && facts.state == "clean"))
       facts.state = part.state;
+  }
 }
 
 std::string why_not_effective(const FaultFacts& facts, const PhaseWindow& window, bool effective,
@@ -162,11 +168,11 @@ FaultFacts fault_facts(const JudgeInput& input, const PhasePlan& phase,
   FaultFacts facts;
   facts.phase = &phase;
   facts.plan = &fault;
-  bool effective = false;
+  bool effective = false, open = true;
   std::string refuted;
   const Evidence& evidence = input.evidence;
   if (const auto states = evidence.faults.find(fault.id); states != evidence.faults.end())
-    read_states(states->second, facts, effective, refuted);
+    read_states(states->second, facts, effective, refuted, open);
   PhaseWindow window;
   if (const auto found = evidence.phases.find(phase.name); found != evidence.phases.end())
     window = found->second;
@@ -175,8 +181,7 @@ FaultFacts fault_facts(const JudgeInput& input, const PhasePlan& phase,
     facts.due_off = facts.due_on + ns_of(fault.for_s);
     // Its time has come, and nothing says that it was refused or not injected: it may be there.
     const std::int64_t seen_until = evidence.last_at + (evidence.has_end ? 0 : kUnseenNs);
-    if ((facts.state == "none" || facts.state == "planned") && seen_until >= facts.due_on)
-      facts.touched = true;
+    if (open && seen_until >= facts.due_on) facts.touched = true;
   }
   facts.not_effective = why_not_effective(facts, window, effective, refuted, evidence);
   return facts;

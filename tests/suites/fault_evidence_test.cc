@@ -100,6 +100,17 @@ TEST(FaultOnSeveralNodes, OneThatHadNoEffectSpoilsIt) {
             "fault stall/0 had no effect: train-1: net.reachable was 1 during the fault");
 }
 
+// The controller was killed right after it had told train-0 to inject: what train-1 says last does
+// not speak for train-0.
+TEST(FaultOnSeveralNodes, OneWhoseEndNobodySawIsUnsafeThoughTheOtherWasRefused) {
+  Cut cut;
+  cut.state("train-0", "planned", 59);
+  cut.state("train-1", "refused", 60.1);
+  EXPECT_TRUE(cut.facts().unsafe());
+  cut.state("train-0", "not_injected", 61);
+  EXPECT_FALSE(cut.facts().unsafe()) << "now it is known";
+}
+
 TEST(FaultOnSeveralNodes, OneThatWasNotProvedSpoilsIt) {
   Cut cut;
   cut.good("train-0");
