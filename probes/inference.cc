@@ -53,7 +53,8 @@ class WarmUp final : public inference::ClientEvents {
   WarmUp(const inference::Schedule& schedule, inference::RequestWriter& writer)
       : schedule_(schedule), writer_(writer) {}
   std::string_view request(std::int64_t i) override {
-    return writer_.write(prompt_text(schedule_, schedule_.arrivals[static_cast<std::size_t>(i)]));
+    const inference::Arrival& arrival = schedule_.arrivals[static_cast<std::size_t>(i)];
+    return writer_.write(prompt_text(schedule_, arrival), arrival.answer_tokens);
   }
   void finished(const inference::RequestRecord& record) override { records.push_back(record); }
 
@@ -73,7 +74,8 @@ class Recorder final : public inference::ClientEvents {
         out_(rows),
         times_recorded(schedule.arrivals.size(), 0) {}
   std::string_view request(std::int64_t i) override {
-    return writer_.write(prompt_text(schedule_, schedule_.arrivals[static_cast<std::size_t>(i)]));
+    const inference::Arrival& arrival = schedule_.arrivals[static_cast<std::size_t>(i)];
+    return writer_.write(prompt_text(schedule_, arrival), arrival.answer_tokens);
   }
   void finished(const inference::RequestRecord& record) override {
     std::uint8_t& times = times_recorded[static_cast<std::size_t>(record.i)];
@@ -110,9 +112,9 @@ class InferenceLoad final : public Probe {
         text("model", &shape_.model, "name of the model to ask for"),
         one_of("arrivals", &arrivals_.kind, "when requests are due, whatever the server does",
                {{"poisson", rate}, {"constant", rate}}),
-        integer("prompt_words", &prompt_words_, "words in a prompt, behind a salt of eight digits",
-                {.min = 0, .max = 1e6}),
-        integer("answer_tokens", &shape_.answer_tokens, "tokens to ask for",
+        integer("prompt_words", &lengths_.prompt_words,
+                "words in a prompt, behind a salt of eight digits", {.min = 0, .max = 1e6}),
+        integer("answer_tokens", &lengths_.answer_tokens, "tokens to ask for",
                 {.min = 1, .max = 1e6}),
         number("deadline_s", &deadline_s_,
                "an answer that is not complete so long after it was due is a failure",
@@ -137,7 +139,7 @@ class InferenceLoad final : public Probe {
   Cost cost() override {
     constexpr double kEventBytes = 300;  // one token's chunk, as engines write it
     return {.network_bytes_per_s =
-                arrivals_.rate_per_s * static_cast<double>(shape_.answer_tokens) * kEventBytes,
+                arrivals_.rate_per_s * static_cast<double>(lengths_.answer_tokens) * kEventBytes,
             .requests_per_s = arrivals_.rate_per_s};
   }
 
@@ -148,12 +150,11 @@ class InferenceLoad final : public Probe {
     for (const PhaseSpan& phase : context.phases)
       phases_.push_back({phase.name, phase.begin_ns, phase.end_ns});
     if (by_hand_) phases_.push_back({"by_hand", 0, kByHand});
-    schedule_ = TRY(inference::draw_schedule(arrivals_, phases_, context.seed, prompt_words_));
+    schedule_ = TRY(inference::draw_schedule(arrivals_, phases_, context.seed, lengths_));
     writer_.emplace(endpoint_, shape_);
-    client_ =
-        TRY(inference::Client::create(endpoint_, {.connections = static_cast<int>(connections_),
-                                                  .max_in_flight = static_cast<int>(max_in_flight_),
-                                                  .forced_tokens = forced_tokens()}));
+    client_ = TRY(
+        inference::Client::create(endpoint_, {.connections = static_cast<int>(connections_),
+                                              .max_in_flight = static_cast<int>(max_in_flight_)}));
     TRY(client_->open_pool(inference::monotonic_ns() + kConnectTimeout, context.stop));
     const bool counts_tokens = TRY(warm_up(context));
     const inference::Priority priority;  // to learn what run() will get
@@ -226,7 +227,9 @@ class InferenceLoad final : public Probe {
   }
 
  private:
-  std::int64_t forced_tokens() const { return shape_.ignore_eos ? shape_.answer_tokens : 0; }
+  std::int64_t forced_tokens(const inference::Arrival& arrival) const {
+    return shape_.ignore_eos ? arrival.answer_tokens : 0;
+  }
 
   // Whether the server counts the tokens. The error names the URL.
   Result<bool> warm_up(const ProbeContext& context) {
@@ -234,11 +237,11 @@ class InferenceLoad final : public Probe {
         static_cast<int>(std::min<std::int64_t>({connections_, max_in_flight_, kWarmUps}));
     const std::vector<inference::SchedulePhase> phase = {{"warm up", 0, count * kMillisecond}};
     const inference::Schedule schedule = TRY(inference::draw_schedule(
-        {.kind = "constant", .rate_per_s = 1000}, phase, context.seed, prompt_words_));
+        {.kind = "constant", .rate_per_s = 1000}, phase, context.seed, lengths_));
     std::vector<inference::Send> sends;
     const std::int64_t now = inference::monotonic_ns();
     for (std::size_t i = 0; i < schedule.arrivals.size(); ++i)
-      sends.push_back({static_cast<std::int64_t>(i), now});
+      sends.push_back({static_cast<std::int64_t>(i), now, forced_tokens(schedule.arrivals[i])});
     WarmUp events(schedule, *writer_);
     const inference::Timeouts timeouts{kWarmUpTimeout, kWarmUpTimeout, kWarmUpTimeout};
     const inference::RunEnd end = TRY(client_->run(sends, now, timeouts, context.stop, events));
@@ -280,15 +283,17 @@ class InferenceLoad final : public Probe {
     for (std::size_t i = 0; i < schedule_.arrivals.size(); ++i) {
       const inference::Arrival& arrival = schedule_.arrivals[i];
       sends.push_back({static_cast<std::int64_t>(i),
-                       begins[arrival.phase] + arrival.at_ns - phases_[arrival.phase].begin_ns});
+                       begins[arrival.phase] + arrival.at_ns - phases_[arrival.phase].begin_ns,
+                       forced_tokens(arrival)});
     }
     return sends;
   }
 
   std::string url_;
-  inference::RequestShape shape_{.model = "mixproof", .answer_tokens = 24, .ignore_eos = true};
+  inference::RequestShape shape_{.model = "mixproof", .ignore_eos = true};
   inference::ArrivalProcess arrivals_;
-  std::int64_t prompt_words_ = 16, connections_ = 8, max_in_flight_ = 512;
+  inference::Lengths lengths_;
+  std::int64_t connections_ = 8, max_in_flight_ = 512;
   double deadline_s_ = 10, first_token_s_ = 0, idle_s_ = 0;
   bool event_is_token_ = true;
 

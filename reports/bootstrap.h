@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "harness/base/random.h"
-#include "reports/statistics.h"
+#include "harness/base/statistics.h"
 
 namespace mixproof {
 

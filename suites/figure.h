@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/base/json.h"
-#include "reports/statistics.h"
+#include "harness/base/statistics.h"
 #include "suites/evidence.h"
 #include "suites/metrics.h"
 #include "suites/plan.h"

@@ -78,13 +78,11 @@ void append(std::string& bytes, std::uint64_t value) {  // little-endian: one ha
 }  // namespace
 
 Result<Schedule> draw_schedule(const ArrivalProcess& process, std::span<const SchedulePhase> phases,
-                               std::uint64_t seed, std::int64_t prompt_words) {
+                               std::uint64_t seed, const Lengths& lengths) {
   TRY(check_arguments(process, phases));
   Schedule schedule;
-  schedule.prompt_words = prompt_words;
   schedule.seed = seed;
   std::string bytes;
-  append(bytes, static_cast<std::uint64_t>(prompt_words));
   for (std::uint32_t p = 0; p < phases.size(); ++p) {
     const SchedulePhase& phase = phases[p];
     const auto times =
@@ -94,10 +92,16 @@ Result<Schedule> draw_schedule(const ArrivalProcess& process, std::span<const Sc
     Random salts(seed, "salts/" + phase.name);
     std::uint32_t index = 0;
     for (const std::int64_t at : times) {
-      const Arrival arrival{at, p, index, static_cast<std::uint32_t>(salts.next() >> 32)};
+      const Arrival arrival{.at_ns = at,
+                            .phase = p,
+                            .index = index,
+                            .salt = static_cast<std::uint32_t>(salts.next() >> 32),
+                            .prompt_words = static_cast<std::uint32_t>(lengths.prompt_words),
+                            .answer_tokens = static_cast<std::uint32_t>(lengths.answer_tokens)};
       schedule.arrivals.push_back(arrival);
       append(bytes, static_cast<std::uint64_t>(at));
       append(bytes, (std::uint64_t{p} << 32) | arrival.salt);
+      append(bytes, (std::uint64_t{arrival.prompt_words} << 32) | arrival.answer_tokens);
       append(bytes, word_seed(seed, index));
       ++index;
     }
@@ -109,7 +113,7 @@ Result<Schedule> draw_schedule(const ArrivalProcess& process, std::span<const Sc
 std::string prompt_text(const Schedule& schedule, const Arrival& arrival) {
   std::string prompt = format("%08x", arrival.salt);
   Random words(word_seed(schedule.seed, arrival.index));
-  for (std::int64_t w = 0; w < schedule.prompt_words; ++w) {
+  for (std::int64_t w = 0; w < arrival.prompt_words; ++w) {
     prompt += ' ';
     prompt += kWords[words.below(kWords.size())];
   }

@@ -21,16 +21,21 @@ struct SchedulePhase {
   std::int64_t begin_ns = 0, end_ns = 0;  // from the begin of the load
 };
 
+// Of every request.
+struct Lengths {
+  std::int64_t prompt_words = 16, answer_tokens = 24;
+};
+
 struct Arrival {
   std::int64_t at_ns = 0;   // from the begin of the load
   std::uint32_t phase = 0;  // index into the phases
   std::uint32_t index = 0;  // within the phase: the same words in every phase
   std::uint32_t salt = 0;   // fresh in every phase, so that no cache of prefixes helps
+  std::uint32_t prompt_words = 0, answer_tokens = 0;
 };
 
 struct Schedule {
   std::vector<Arrival> arrivals;  // ordered by time
-  std::int64_t prompt_words = 0;
   std::uint64_t seed = 0;
   std::string hash;  // sha256 over times, salts, prompts' words and lengths
 };
@@ -40,7 +45,7 @@ struct Schedule {
 // memory, the metronome ticks through. kInvalid for more than 10 million requests, for a rate that
 // is not positive, for phases that overlap.
 Result<Schedule> draw_schedule(const ArrivalProcess& process, std::span<const SchedulePhase> phases,
-                               std::uint64_t seed, std::int64_t prompt_words);
+                               std::uint64_t seed, const Lengths& lengths);
 
 // The prompt: the salt first (a prefix cache compares from the front), then words of equal length.
 std::string prompt_text(const Schedule& schedule, const Arrival& arrival);

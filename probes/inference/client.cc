@@ -259,7 +259,7 @@ void Client::dispatch(const Send& send) {
                     std::strerror(begun.error));
     }
   }
-  connection.exchange.start(send.i, send.at_ns, options_.forced_tokens, events_);
+  connection.exchange.start(send.i, send.at_ns, send.forced_tokens, events_);
   connection.exchange.record().send = now;
   connection.out.assign(events_->request(send.i));
   connection.out_done = 0;
@@ -277,7 +277,7 @@ void Client::reject(const Send& send, Ending ending, std::string_view why) {
   if (ending == Ending::kDropped) ++second_.dropped;
   const std::int64_t now = monotonic_ns();
   Exchange none;
-  none.start(send.i, send.at_ns, options_.forced_tokens, nullptr);
+  none.start(send.i, send.at_ns, send.forced_tokens, nullptr);
   if (ending != Ending::kDropped) none.record().send = now;
   none.finish(ending, now, why);
   events_->finished(none.record());

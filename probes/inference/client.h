@@ -26,9 +26,8 @@
 namespace mixproof::inference {
 
 struct ClientOptions {
-  int connections = 8;             // held open, idle or not
-  int max_in_flight = 512;         // beyond it a request is CLIENT_DROPPED
-  std::int64_t forced_tokens = 0;  // 0: the server may stop when it likes
+  int connections = 8;      // held open, idle or not
+  int max_in_flight = 512;  // beyond it a request is CLIENT_DROPPED
 };
 
 // All from the scheduled time, except idle_ns: from the last event or comment.
@@ -37,8 +36,9 @@ struct Timeouts {
 };
 
 struct Send {
-  std::int64_t i = 0;      // of the request, for the one who asked
-  std::int64_t at_ns = 0;  // CLOCK_MONOTONIC
+  std::int64_t i = 0;              // of the request, for the one who asked
+  std::int64_t at_ns = 0;          // CLOCK_MONOTONIC
+  std::int64_t forced_tokens = 0;  // what the server must send; 0: it may stop when it likes
 };
 
 struct ClientSecond {

@@ -2,6 +2,8 @@
 
 #include <netdb.h>
 
+#include <array>
+#include <charconv>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -95,19 +97,27 @@ RequestWriter::RequestWriter(const Endpoint& endpoint, const RequestShape& shape
                {"stream", true},
                {"stream_options", {{"include_usage", true}}},
                {"temperature", 0},
-               {"max_tokens", shape.answer_tokens},
                {"cache_prompt", false}};
   if (shape.ignore_eos) rest["ignore_eos"] = true;
   body_begin_ = R"({"messages":[{"role":"user","content":")";
-  body_end_ = "\"}]," + line_of(rest).substr(1);
+  body_end_ = "," + line_of(rest).substr(1);
 }
 
-std::string_view RequestWriter::write(std::string_view prompt) {
+std::string_view RequestWriter::write(std::string_view prompt, std::int64_t answer_tokens) {
+  constexpr std::string_view kBetween = R"("}],"max_tokens":)";
+  std::array<char, 20> digits{};
+  const std::string_view tokens(
+      digits.data(),
+      static_cast<std::size_t>(std::to_chars(digits.begin(), digits.end(), answer_tokens).ptr -
+                               digits.begin()));
   request_ = head_;
-  request_ += std::to_string(body_begin_.size() + prompt.size() + body_end_.size());
+  request_ += std::to_string(body_begin_.size() + prompt.size() + kBetween.size() + tokens.size() +
+                             body_end_.size());
   request_ += "\r\n\r\n";
   request_ += body_begin_;
   request_ += prompt;
+  request_ += kBetween;
+  request_ += tokens;
   request_ += body_end_;
   return request_;
 }

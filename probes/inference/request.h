@@ -26,17 +26,17 @@ Result<Endpoint> resolve_endpoint(const std::string& url);
 
 struct RequestShape {
   std::string model;
-  std::int64_t answer_tokens = 0;
   bool ignore_eos = true;
 };
 
-// Writes requests that differ in their prompt only, into one buffer.
+// Writes requests that differ in their prompt and in how long an answer they ask for, into one
+// buffer.
 class RequestWriter {
  public:
   RequestWriter(const Endpoint& endpoint, const RequestShape& shape);
   // The whole request, head and body; valid until the next call. `prompt` is plain ASCII without
   // quotes.
-  std::string_view write(std::string_view prompt);
+  std::string_view write(std::string_view prompt, std::int64_t answer_tokens);
 
  private:
   std::string head_, body_begin_, body_end_, request_;

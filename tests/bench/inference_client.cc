@@ -42,7 +42,8 @@ class Collector final : public ClientEvents {
   std::int64_t reconnects = 0;
 
   std::string_view request(std::int64_t i) override {
-    return writer_.write(prompt_text(schedule_, schedule_.arrivals[static_cast<std::size_t>(i)]));
+    return writer_.write(prompt_text(schedule_, schedule_.arrivals[static_cast<std::size_t>(i)]),
+                         schedule_.arrivals[static_cast<std::size_t>(i)].answer_tokens);
   }
   void finished(const RequestRecord& record) override {
     ++outcomes[record.outcome];
@@ -81,18 +82,18 @@ Status measure(double rate_per_s, double seconds, std::int64_t tokens, const std
   const std::vector<SchedulePhase> phases = {
       {"bench", 0, static_cast<std::int64_t>(seconds * 1e9)}};
   const std::int64_t before_draw = monotonic_ns();
-  const Schedule schedule = TRY(draw_schedule({"poisson", rate_per_s}, phases, 1, 16));
+  const Schedule schedule =
+      TRY(draw_schedule({"poisson", rate_per_s}, phases, 1, {.answer_tokens = tokens}));
   std::printf("schedule of %zu drawn in %.1f ms\n", schedule.arrivals.size(),
               1e-6 * static_cast<double>(monotonic_ns() - before_draw));
-  RequestWriter writer(endpoint, {.model = "mixproof", .answer_tokens = tokens});
-  auto client = TRY(Client::create(
-      endpoint, {.connections = 64, .max_in_flight = 20'000, .forced_tokens = tokens}));
+  RequestWriter writer(endpoint, {.model = "mixproof"});
+  auto client = TRY(Client::create(endpoint, {.connections = 64, .max_in_flight = 20'000}));
   TRY(client->open_pool(monotonic_ns() + 5 * kSecond, {}));
   Collector collector(schedule, writer);
   std::vector<Send> sends;
   const std::int64_t begin = monotonic_ns() + 200 * kMillisecond;
   for (std::size_t i = 0; i < schedule.arrivals.size(); ++i)
-    sends.push_back({static_cast<std::int64_t>(i), begin + schedule.arrivals[i].at_ns});
+    sends.push_back({static_cast<std::int64_t>(i), begin + schedule.arrivals[i].at_ns, tokens});
   const Priority priority;
   const std::int64_t cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   TRY(client->run(sends, begin + phases[0].end_ns, {60 * kSecond, 60 * kSecond, 60 * kSecond}, {},

@@ -27,9 +27,8 @@ class Collector final : public ClientEvents {
 
   std::string_view request(std::int64_t i) override {
     const auto own = models.find(i);
-    RequestWriter writer(
-        endpoint_, {.model = own == models.end() ? model_ : own->second, .answer_tokens = kTokens});
-    text_ = writer.write("0000 able");
+    RequestWriter writer(endpoint_, {.model = own == models.end() ? model_ : own->second});
+    text_ = writer.write("0000 able", kTokens);
     return text_;
   }
   void finished(const RequestRecord& record) override { records.push_back(record); }
@@ -47,7 +46,7 @@ class Collector final : public ClientEvents {
 };
 
 struct Setting {
-  ClientOptions options{.connections = 1, .max_in_flight = 100, .forced_tokens = kTokens};
+  ClientOptions options{.connections = 1, .max_in_flight = 100};
   Timeouts timeouts{2 * kSecond, 2 * kSecond, 2 * kSecond};
   bool open_pool = true;
 };
@@ -61,7 +60,7 @@ void ask(const std::string& url, Collector& collector, int count, std::int64_t s
   }
   std::vector<Send> sends;
   const std::int64_t begin = monotonic_ns();
-  for (int i = 0; i < count; ++i) sends.push_back({i, begin + i * spacing_ns});
+  for (int i = 0; i < count; ++i) sends.push_back({i, begin + i * spacing_ns, kTokens});
   const Result<RunEnd> end = client->run(sends, begin, setting.timeouts, {}, collector);
   ASSERT_TRUE(end.ok()) << end.error().message;
   EXPECT_FALSE(end->stopped);
@@ -195,9 +194,9 @@ TEST(Client, LatencyCountsFromTheScheduledTimeWhateverTheClientDid) {
   RunningNullServer server;
   const Endpoint endpoint = *resolve_endpoint(server.url());
   Collector collector(endpoint, "mixproof");
-  auto client = Client::create(endpoint, {.connections = 1, .forced_tokens = kTokens}).value();
+  auto client = Client::create(endpoint, {.connections = 1}).value();
   ASSERT_TRUE(client->open_pool(monotonic_ns() + kSecond, {}).ok());
-  const std::vector<Send> sends = {{0, monotonic_ns() - 150 * kMillisecond}};
+  const std::vector<Send> sends = {{0, monotonic_ns() - 150 * kMillisecond, kTokens}};
   ASSERT_TRUE(client->run(sends, 0, {2 * kSecond, 2 * kSecond, 2 * kSecond}, {}, collector).ok());
   const RequestRecord& record = collector.records.at(0);
   expect(record, Outcome::kOk);

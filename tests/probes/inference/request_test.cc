@@ -26,9 +26,8 @@ TEST(Endpoint, RefusesWhatItCannotReach) {
 }
 
 TEST(RequestWriter, WritesWhatTheApiWants) {
-  RequestWriter writer(*resolve_endpoint("http://127.0.0.1:8000"),
-                       {.model = "a \"b\"", .answer_tokens = 24});
-  const std::string text(writer.write("0123 able"));
+  RequestWriter writer(*resolve_endpoint("http://127.0.0.1:8000"), {.model = "a \"b\""});
+  const std::string text(writer.write("0123 able", 24));
   const std::size_t body_at = text.find("\r\n\r\n") + 4;
   const std::string body = text.substr(body_at);
   EXPECT_EQ(text.find("POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:8000\r\n"), 0u);
@@ -47,8 +46,8 @@ TEST(RequestWriter, WritesWhatTheApiWants) {
 
 TEST(RequestWriter, LeavesTheServerFreeToStopWhenAsked) {
   RequestWriter writer(*resolve_endpoint("http://127.0.0.1:8000"),
-                       {.model = "m", .answer_tokens = 1, .ignore_eos = false});
-  EXPECT_EQ(std::string(writer.write("a")).find("ignore_eos"), std::string::npos);
+                       {.model = "m", .ignore_eos = false});
+  EXPECT_EQ(std::string(writer.write("a", 1)).find("ignore_eos"), std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "reports/statistics.h"
+#include "harness/base/statistics.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace mixproof {
 namespace {
 
 TEST(Statistics, BoundsAgreeWithScipy) {
-  std::ifstream in(MIXPROOF_SOURCE_DIR "/tests/reports/clopper_pearson.txt");
+  std::ifstream in(MIXPROOF_SOURCE_DIR "/tests/base/clopper_pearson.txt");
   std::string line;
   int rows = 0;
   while (std::getline(in, line)) {

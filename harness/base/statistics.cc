@@ -1,4 +1,4 @@
-#include "reports/statistics.h"
+#include "harness/base/statistics.h"
 
 #include <algorithm>
 #include <boost/math/special_functions/beta.hpp>
