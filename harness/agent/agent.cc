@@ -31,12 +31,6 @@ std::map<std::string, std::string> texts_of(const Json& json, std::string_view k
   return out;
 }
 
-void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != std::string::npos;
-       at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-}
-
 // "llm[0]" -> "llm.0": a name for files and cgroups.
 std::string plain_name(const std::string& what) {
   std::string out;
@@ -223,8 +217,8 @@ Result<Json> Agent::start_task(const Json& request) {
       return Error{Code::kInvalid, "service without argv"};
     for (const Json& word : *argv)
       spec.argv.push_back(word.is_string() ? word.get<std::string>() : "");
-    for (std::string& word : spec.argv) replace_all(word, "{dir}", work);
-    for (auto& [name, value] : spec.environment) replace_all(value, "{dir}", work);
+    for (std::string& word : spec.argv) word = replace_all(word, "{dir}", work);
+    for (auto& [name, value] : spec.environment) value = replace_all(value, "{dir}", work);
   }
   TRY(spawn_task(*task));
   const int pid = task->child->id().pid;

@@ -12,6 +12,8 @@ namespace mixproof {
 std::string join(std::span<const std::string> parts, std::string_view separator);
 std::vector<std::string> split(std::string_view text, char separator);  // keeps empty parts
 bool starts_with(std::string_view text, std::string_view prefix);
+// Every `from` becomes `to`; what `to` holds is not looked at again. `from` must not be empty.
+std::string replace_all(std::string text, std::string_view from, std::string_view to);
 
 // The candidate with the smallest edit distance, when it is close enough to be a misspelling; else
 // empty.

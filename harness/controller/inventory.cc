@@ -50,13 +50,6 @@ const Inventory::Transport* transport_named(const Inventory& inventory, const st
   return nullptr;
 }
 
-std::string filled(std::string word, const std::string& key, const std::string& value) {
-  for (std::size_t at = word.find(key); at != std::string::npos;
-       at = word.find(key, at + value.size()))
-    word.replace(at, key.size(), value);
-  return word;
-}
-
 bool made_of(std::string_view text, std::string_view more) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [&](unsigned char c) {
     return std::isalnum(c) != 0 || more.find(static_cast<char>(c)) != std::string_view::npos;
@@ -140,7 +133,8 @@ NodeAddress address_of(const Inventory& inventory, const InventoryNode& node,
                   .cgroup = "mixproof/" + run + "/" + node.name,
                   .cpus = node.cpus};
   for (const std::string& word : transport->prefix)
-    out.prefix.push_back(filled(filled(word, "{name}", node.name), "{address}", node.address));
+    out.prefix.push_back(
+        replace_all(replace_all(word, "{name}", node.name), "{address}", node.address));
   return out;
 }
 

@@ -12,9 +12,8 @@ namespace mixproof {
 
 struct NodeAddress {
   std::string name, role, address;  // "serve-0", "serve", "10.77.0.3"
-  std::vector<std::string>
-      prefix;  // words before "mixproof agent"; {name} and {address} are substituted
-  std::string agent = "mixproof";  // the program on that node
+  std::vector<std::string> prefix;  // words before "mixproof agent"
+  std::string agent = "mixproof";   // the program on that node
   std::string cgroup;     // where the run's cgroups go on that node; empty: "mixproof/<node>"
   std::string cpus = {};  // the cores of a node of an inventory that the run is kept on; empty: all
 };

@@ -24,13 +24,6 @@ struct CommandSettings {
   }
 };
 
-std::string replace_all(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != std::string::npos;
-       at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 Status available() { return ok(); }
 
 Result<ServiceCommand> command(const ServiceRequest& request) {

@@ -88,7 +88,7 @@ struct Linked {
              {.name = "n0",
               .role = "",
               .address = "10.0.0.9",
-              .prefix = {"ssh", "{address}"},
+              .prefix = {"ssh", "10.0.0.9"},
               .agent = "mixproof"},
              {.build = "b", .run = "r", .log = log},
              {.on_ready = [this] { ++ready; },
