@@ -76,7 +76,7 @@ class SimulatedRun {
       setup.nodes.push_back({.name = name,
                              .role = "",
                              .address = "",
-                             .prefix = {"on", "{name}"},
+                             .prefix = {"on", name},
                              .agent = "mixproof",
                              .cgroup = std::string("mixproof/sim/") + name});
     for (const char* name : {"llm[0]", "llm[1]"})
