@@ -10,13 +10,14 @@
 namespace mixproof {
 
 enum class MetricKind {
-  kSamples,   // one value a request or step: a limit names a quantile
-  kNumber,    // one value a phase
-  kShare,     // good of scheduled: the only one that method binomial judges
-  kRatio,     // of the phase to its `reference` phase; those of samples name a quantile
-  kInterval,  // known to lie between two times
-  kFault,     // one value a fault; a limit bounds the worst of the phase
-  kReported,  // in the report; takes no limit
+  kSamples,     // one value a request or step: a limit names a quantile
+  kNumber,      // one value a phase
+  kShare,       // good of scheduled: the only one that method binomial judges
+  kRatio,       // of the phase to its `reference` phase; those of samples name a quantile
+  kDifference,  // of the phase minus its `reference` phase
+  kInterval,    // known to lie between two times
+  kFault,       // one value a fault; a limit bounds the worst of the phase
+  kReported,    // in the report; takes no limit
 };
 
 struct JudgedMetric {

@@ -170,6 +170,28 @@ TEST(VerdictErrors, BlocksDecideWhereTheAnswerIsClear) {
   EXPECT_GT(decided(0.90, 0.95).refuted, 0.6);
 }
 
+// Two phases with the same attainment: neither is shown to be the better one.
+TEST(VerdictErrors, DifferencesAreRarelyWrongWhereWholeBlocksFail) {
+  for (const double p : {0.99, 0.9, 0.6}) {
+    double above = 0, below = 0;
+    for (int run = 0; run < kRuns; ++run) {
+      Random random(static_cast<std::uint64_t>(run), "difference");
+      double shares[2];
+      Interval bounds[2];
+      for (int side = 0; side < 2; ++side) {
+        const Dependence seen = dependence_of(run_of(random, {Fate::kWholeBlocks, 60, p}));
+        shares[side] = 1 - static_cast<double>(seen.violations) / static_cast<double>(seen.n);
+        bounds[side] = effective_bounds(effective_counts(seen), 0.95);
+      }
+      const Interval interval = difference_bounds(shares[0], bounds[0], shares[1], bounds[1]);
+      above += interval.low > 0 ? 1.0 / kRuns : 0;
+      below += interval.high < 0 ? 1.0 / kRuns : 0;
+    }
+    EXPECT_LE(above, 0.05) << p;
+    EXPECT_LE(below, 0.05) << p;
+  }
+}
+
 TEST(Dependence, CountsWhatBlocksAreWorth) {
   // Ten blocks of four, two of them failed wholly: p = 0.2, each block deviates by its whole.
   std::vector<BlockCount> blocks(10, BlockCount{4, 0});

@@ -11,13 +11,9 @@
 namespace mixproof {
 namespace {
 
-std::ifstream table(const char* name) {
-  return std::ifstream(std::string(MIXPROOF_SOURCE_DIR) + "/tests/base/" + name);
-}
-
 // n p confidence truth tolerated failing P(pass) P(fail)
 TEST(Power, OfTheExactTestAgreesWithScipy) {
-  std::ifstream in = table("scipy_power.txt");
+  std::ifstream in(MIXPROOF_SOURCE_DIR "/tests/base/scipy_power.txt");
   std::string line;
   int rows = 0;
   while (std::getline(in, line)) {
@@ -37,7 +33,7 @@ TEST(Power, OfTheExactTestAgreesWithScipy) {
 
 // p, ranks of the 95 % interval of a quantile of n samples
 TEST(Power, RanksOfQuantileIntervalsAgreeWithScipy) {
-  std::ifstream in = table("scipy_ranks.txt");
+  std::ifstream in(MIXPROOF_SOURCE_DIR "/tests/base/scipy_ranks.txt");
   std::string line;
   int rows = 0;
   while (std::getline(in, line)) {
