@@ -50,6 +50,11 @@ struct PowerMaker {
         trial_s > 0 ? static_cast<std::int64_t>(measure_s / trial_s + 1e-9) : std::int64_t{0};
     std::int64_t least = least_n(p, c, 0);
     if (blocks) least = std::max<std::int64_t>(least, kLeastBlocks);
+    if (!(trial_s > 0))
+      return {format("needs %lld requests without a violation; how many the phase offers is not "
+                     "known before the run",
+                     ll(least)),
+              {{"least_trials", least}}};
     const std::int64_t tolerates = tolerated_violations(trials, p, c);
     const double better = 1 - (1 - p) / 2, worse = std::max(0.0, 1 - 2 * (1 - p));
     const double pass = pass_power(trials, p, c, better), fail = fail_power(trials, p, c, worse);

@@ -176,7 +176,7 @@ std::string figure_text(const Limit& limit, const Figure& figure) {
                 : format(" (%lld clean requests seen of %lld)",
                          static_cast<long long>(integer_at(figure.evidence, "clean_seen")),
                          static_cast<long long>(integer_at(figure.evidence, "clean_requests"))));
-  if (judged_metric(limit.metric)->kind == MetricKind::kInterval)
+  if (counts_from_fault(*judged_metric(limit.metric)))
     return noun + " " + with_unit(*figure.value, unit) + " (between " +
            number_text(figure.interval->low) + " and " + number_text(figure.interval->high) + ")";
   return noun + " " + with_unit(*figure.value, unit) + (figure.n > 1 ? format(" (n %lld)", n) : "");
@@ -186,8 +186,7 @@ std::string figure_text(const Limit& limit, const Figure& figure) {
 std::pair<std::int64_t, std::int64_t> evidence_range(const JudgeInput& input, const Limit& limit) {
   const PhaseWindow& window = input.evidence.phases.at(limit.phase);
   std::int64_t until = window.end;
-  if (judged_metric(limit.metric)->kind == MetricKind::kInterval &&
-      limit.metric != "inference.time_to_impact")
+  if (counts_from_fault(*judged_metric(limit.metric)) && limit.metric != "inference.time_to_impact")
     for (const FaultFacts& fault : faults_of_phase(input, limit.phase))
       until = std::max(until, recovery_horizon(input, limit.load, fault));
   return {window.settled, until};
@@ -227,11 +226,24 @@ const PhasePlan* noise_phase(const JudgeInput& input, const Limit& limit) {
   return limit.method == "interval" ? second_baseline(input.plan, limit) : nullptr;
 }
 
+// The phases that a figure rests on: its own, its reference, and the baseline where that says what
+// is usual or how long a block is.
+std::vector<std::string> phases_of(const JudgeInput& input, const Limit& limit) {
+  std::vector<std::string> out = {limit.phase};
+  if (!limit.reference.empty()) out.push_back(limit.reference);
+  const bool from_usual = counts_from_fault(*judged_metric(limit.metric)) &&
+                          limit.metric != "inference.time_to_recover";
+  if (!from_usual && limit.dependence != "blocks") return out;
+  const PhasePlan* baseline = baseline_of(input.plan, limit.load);
+  if (baseline != nullptr && limit.reference.empty() && baseline->name != limit.phase)
+    out.push_back(baseline->name);
+  return out;
+}
+
 void apply_trust(const JudgeInput& input, Check& check) {
   const Limit& limit = check.limit;
   if (check.status == kError && check.figure.missing != "not_injected") return;
-  std::vector<std::string> phases = {limit.phase};
-  if (!limit.reference.empty()) phases.push_back(limit.reference);
+  std::vector<std::string> phases = phases_of(input, limit);
   if (const PhasePlan* second = noise_phase(input, limit)) phases.push_back(second->name);
   for (const std::string& phase : phases)
     for (const FaultFacts& fault : faults_of_phase(input, phase))
@@ -265,9 +277,7 @@ void apply_trust(const JudgeInput& input, Check& check) {
 }
 
 bool not_measured(const JudgeInput& input, Check& check) {
-  std::vector<std::string> phases = {check.limit.phase};
-  if (!check.limit.reference.empty()) phases.push_back(check.limit.reference);
-  for (const std::string& phase : phases) {
+  for (const std::string& phase : phases_of(input, check.limit)) {
     const std::vector<Problem> problems = phase_problems(input, phase);
     if (problems.empty()) continue;
     const Problem& first = problems.front();

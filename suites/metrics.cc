@@ -125,6 +125,10 @@ bool needs_reference(const JudgedMetric& metric) {
   return metric.kind == kRatio || metric.kind == kDifference;
 }
 
+bool counts_from_fault(const JudgedMetric& metric) {
+  return metric.id.starts_with("inference.time_to_");
+}
+
 double quantile_of(std::string_view name) {
   if (name == "max") return 1;
   return std::atof(std::string(name.substr(1)).c_str()) / 100;

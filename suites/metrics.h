@@ -34,6 +34,7 @@ std::vector<std::string> limitable_metrics();  // ids that a limit may name
 
 bool needs_quantile(const JudgedMetric& metric);  // longest_wait has one by default: max
 bool needs_reference(const JudgedMetric& metric);
+bool counts_from_fault(const JudgedMetric& metric);  // a time from a fault, or from its revert
 
 // 0.5 of "p50", 0.999 of "p99.9", 1 of "max".
 double quantile_of(std::string_view name);

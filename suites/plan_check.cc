@@ -194,7 +194,7 @@ struct LimitCheck {
                 "belongs to inference.time_to_recover and inference.time_to_normal_latency");
     if (raw.has_margin && !normal)
       return at("margin", "belongs to inference.time_to_normal_latency");
-    if (metric.kind != MetricKind::kInterval) return ok();
+    if (!counts_from_fault(metric)) return ok();
     if (plan.phase(limit.phase)->faults.empty())
       return at("phase", "phase \"" + limit.phase + "\" has no fault to recover from");
     if (!recovers && limit.reference.empty() && baseline_of(plan, limit.load) == nullptr)
