@@ -56,7 +56,7 @@ struct PowerMaker {
                      ll(least)),
               {{"least_trials", least}}};
     const std::int64_t tolerates = tolerated_violations(trials, p, c);
-    const double better = 1 - (1 - p) / 2, worse = std::max(0.0, 1 - 2 * (1 - p));
+    const double better = (1 + p) / 2, worse = std::max(0.0, 2 * p - 1);
     const double pass = pass_power(trials, p, c, better), fail = fail_power(trials, p, c, worse);
     const char* noun = blocks ? "blocks" : "requests";
     CheckPower out;
@@ -69,7 +69,7 @@ struct PowerMaker {
     out.text = format("needs %lld %s without a violation, ", ll(least), noun) +
                duration_text(static_cast<double>(least) * trial_s) +
                (blocks ? " with blocks of 1 s (longer where answers of the baseline take more than "
-                         "half a second)"
+                         "half a second; more of them where requests come unevenly)"
                        : format(" at %g/s", rate)) +
                format("; this phase offers about %lld", ll(trials));
     out.text += tolerates < 0 ? ": too few to pass"

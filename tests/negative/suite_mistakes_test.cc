@@ -172,7 +172,8 @@ const std::vector<Mistake>& mistakes() {
        [](Json& s) { s["limits"][0]["at_most"] = 1; }},
       {"/limits/0/method: \"trend\" is not one of: direct, binomial, interval",
        [](Json& s) { s["limits"][0]["method"] = "trend"; }},
-      {"/limits/0/method: interval judges ratios to a reference phase and training.goodput, not inference.attainment",
+      {"/limits/0/method: interval judges ratios to a reference phase, inference.attainment_change "
+       "and training.goodput, not inference.attainment",
        [](Json& s) { s["limits"][0]["method"] = "interval"; }},
       {"/limits/1/at_least: a margin of method interval lies above 0 and is 1 at most",
        [](Json& s) {
