@@ -114,6 +114,19 @@ double counted_quantile(const std::vector<std::uint32_t>& counts, const std::vec
   return sorted[rank];
 }
 
+// The ends of what `draws` draws gave; those that gave nothing count against both.
+Interval percentile_ends(std::vector<double> given, std::size_t draws, double least,
+                         double confidence) {
+  CHECK(draws > 0 && confidence > 0.5 && confidence < 1);
+  std::sort(given.begin(), given.end());
+  const std::size_t without = draws - given.size();
+  // Of n draws, the k-th from below and the k-th from above.
+  const auto k = static_cast<std::size_t>(
+      std::max(1.0, std::ceil((1 - confidence) * static_cast<double>(draws) - 1e-9)));
+  if (k <= without) return {least, std::numeric_limits<double>::infinity()};
+  return {given[k - without - 1], given[given.size() - (k - without)]};
+}
+
 }  // namespace
 
 int whole_blocks(std::span<const Segment> segments, double block_s) {
@@ -178,23 +191,22 @@ std::vector<double> resampled_rates(std::span<const Segment> segments, double bl
 
 Interval ratio_interval(std::span<const double> figures, std::span<const double> references,
                         double confidence) {
-  CHECK(!figures.empty() && figures.size() == references.size() && confidence > 0.5 &&
-        confidence < 1);
+  CHECK(figures.size() == references.size());
   std::vector<double> ratios;
   for (std::size_t i = 0; i < figures.size(); ++i)
     if (!std::isnan(figures[i]) && std::isfinite(references[i]) && references[i] > 0)
       ratios.push_back(figures[i] / references[i]);
-  std::sort(ratios.begin(), ratios.end());
-  const std::size_t without = figures.size() - ratios.size();
-  // Of n draws, the k-th from below and the k-th from above.
-  const auto k = static_cast<std::size_t>(
-      std::max(1.0, std::ceil((1 - confidence) * static_cast<double>(figures.size()) - 1e-9)));
-  Interval out{0, std::numeric_limits<double>::infinity()};
-  if (k > without) {
-    out.low = ratios[k - without - 1];
-    out.high = ratios[ratios.size() - (k - without)];
-  }
-  return out;
+  return percentile_ends(std::move(ratios), figures.size(), 0, confidence);
+}
+
+Interval difference_interval(std::span<const double> figures, std::span<const double> references,
+                             double confidence) {
+  CHECK(figures.size() == references.size());
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < figures.size(); ++i)
+    if (std::isfinite(figures[i]) && std::isfinite(references[i]))
+      differences.push_back(figures[i] - references[i]);
+  return percentile_ends(std::move(differences), figures.size(), -HUGE_VAL, confidence);
 }
 
 }  // namespace mixproof

@@ -52,4 +52,8 @@ std::vector<double> resampled_rates(std::span<const Segment> segments, double bl
 Interval ratio_interval(std::span<const double> figures, std::span<const double> references,
                         double confidence);
 
+// The same of figure - reference.
+Interval difference_interval(std::span<const double> figures, std::span<const double> references,
+                             double confidence);
+
 }  // namespace mixproof

@@ -19,6 +19,8 @@ std::string evidence_html(const Json& check, const Extent& extent) {
        "<code>" + escape_html(shortened(text_at(check, "rule"), extent.text_bytes)) + "</code>");
   item("Reason:", escape_html(text_at(check, "reason")));
   item("Observed:", facts_line(object_at(check, "observed")));
+  item("Power:",
+       escape_html(shortened(text_at(object_at(check, "power"), "text"), extent.text_bytes)));
   item("To settle it:",
        escape_html(shortened(text_at(object_at(check, "resolve"), "text"), extent.text_bytes)));
   item("Ask:", escape_html(shortened(text_at(check, "owner"), extent.text_bytes)));

@@ -129,7 +129,9 @@ std::string delays_line(const Json& report, const std::string& id, bool one_shot
       {"inference.time_to_impact", "first felt by users after"},
       {"fault.revert_delay", "proved clean after its end was due by"},
       {"inference.time_to_recover",
-       one_shot ? "users recovered from it in" : "users recovered after the undo in"}};
+       one_shot ? "users recovered from it in" : "users recovered after the undo in"},
+      {"inference.time_to_normal_latency", "first tokens took their usual time again after"},
+      {"inference.time_to_drain", "the backlog was gone after"}};
   std::vector<std::string> parts;
   for (const auto& [metric, words] : delays) {
     const Json* found = find_metric(report, metric, "", "", id);

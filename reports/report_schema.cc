@@ -84,6 +84,9 @@ Json check_schema() {
   Json resolve = closed(
       {{"text", text("for people")}, {"numbers", typed({"object", "null"}, "the same as numbers")}},
       {"text", "numbers"}, "what would settle it");
+  Json power =
+      closed({{"text", text("for people")}, {"numbers", free_object("the same as numbers")}},
+             {"text", "numbers"}, "what it can decide, by the plan");
   return closed({{"id", text("<phase>/<limit>")},
                  {"required", flag("decides the verdict")},
                  {"metric", text("what is bounded")},
@@ -102,6 +105,7 @@ Json check_schema() {
                  {"reason", text("code of the reason")},
                  {"detail", text("the outcome in a line, with its numbers")},
                  {"observed", closed(figure_properties(), {"value", "n"}, "what was measured")},
+                 {"power", std::move(power)},
                  {"resolve", std::move(resolve)}},
                 {"id", "required", "metric", "phase", "method", "rule", "limit", "why", "status",
                  "reason", "detail"},

@@ -80,6 +80,7 @@ struct RowReader {
     request.sent = send > 0;
     if (request.sent && send < sched) return bad(row, "sent before its time");
     if (request.sent) request.client_delay = seconds_of(send - sched);
+    if (integer_at(row, "end") > 0) request.end = mapped(request.node, integer_at(row, "end"));
     if (integer_at(row, "first") > 0) {
       request.first = mapped(request.node, integer_at(row, "first"));
       request.last =

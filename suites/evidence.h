@@ -50,6 +50,7 @@ struct Request {
   bool is_ok = false, sent = false;
   double tokens = 0;
   std::int64_t first = 0, last = 0;  // token times, controller clock; 0 without tokens
+  std::int64_t end = 0;              // when it was over, controller clock; 0 when not known
   std::optional<double> ttft, service_ttft, tpot, max_gap, longest_wait, e2e, client_delay, lag;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "suites/attainment.h"
 #include "suites/fault_evidence.h"
 #include "suites/recovery.h"
 #include "suites/request_metrics.h"
@@ -73,24 +74,37 @@ Figure ratio_figure(const JudgeInput& input, const Question& question) {
   return figure;
 }
 
-// Of the faults of the phase, the one with the largest value; one that could not be measured comes
-// before all.
+// Of the faults of the phase, the one with the largest value, or the smallest where sooner is worse
+// (and none at all is best); one that could not be measured comes before all.
 template <typename FigureOf>
-Figure worst_fault(const JudgeInput& input, const Question& question, FigureOf figure_of) {
+Figure worst_fault(const JudgeInput& input, const Question& question, FigureOf figure_of,
+                   bool sooner_is_worse = false) {
   std::optional<Figure> worst;
   for (const FaultFacts& fault : faults_of_phase(input, question.phase)) {
     Figure figure = figure_of(fault);
     if (!figure.evidence.is_object()) figure.evidence = Json::object();
     figure.evidence["fault"] = fault.plan->id;
     const auto badness = [](const Figure& f) {
+      if (f.missing == "no_impact") return -1;
       return !f.missing.empty() ? 3 : f.infinite ? 2 : f.censored ? 1 : 0;
     };
-    const bool worse = !worst || badness(figure) > badness(*worst) ||
-                       (badness(figure) == badness(*worst) && figure.value && worst->value &&
-                        *figure.value > *worst->value);
+    const bool worse =
+        !worst || badness(figure) > badness(*worst) ||
+        (badness(figure) == badness(*worst) && figure.value && worst->value &&
+         (sooner_is_worse ? *figure.value < *worst->value : *figure.value > *worst->value));
     if (worse) worst = std::move(figure);
   }
   return worst ? std::move(*worst) : Figure::lacks("no_fault");
+}
+
+Figure fault_interval(const JudgeInput& input, const Question& question, const FaultFacts& fault) {
+  const std::string_view id = question.metric->id;
+  if (id == "inference.time_to_impact") return time_to_impact(input, question.load, fault);
+  if (id == "inference.time_to_drain") return time_to_drain(input, question.load, fault);
+  if (id == "inference.time_to_normal_latency")
+    return time_to_normal_latency(input, question.load, fault,
+                                  {question.reference, question.clean_requests, question.margin});
+  return time_to_recover(input, question.load, fault, question.clean_requests);
 }
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -130,14 +144,18 @@ Figure derive(const JudgeInput& input, const Question& question) {
     case MetricKind::kRatio:
       return question.metric->probe == "training" ? training_number(input, question)
                                                   : ratio_figure(input, question);
-    case MetricKind::kNumber:
     case MetricKind::kShare:
+      return attainment_figure(input, question);
+    case MetricKind::kNumber:
       return question.metric->probe == "training" ? training_number(input, question)
                                                   : request_number(input, question);
+    case MetricKind::kDifference:
+      return attainment_change(input, question);
     case MetricKind::kInterval:
-      return worst_fault(input, question, [&](const FaultFacts& fault) {
-        return time_to_recover(input, question.load, fault, question.clean_requests);
-      });
+      return worst_fault(
+          input, question,
+          [&](const FaultFacts& fault) { return fault_interval(input, question, fault); },
+          question.metric->id == "inference.time_to_impact");
     case MetricKind::kFault:
       return worst_fault(input, question, [&](const FaultFacts& fault) {
         return fault_delay(fault, question.metric->id);

@@ -27,6 +27,9 @@ struct Figure {
   std::optional<Interval> interval;
   bool censored =
       false;  // the interval has no upper end: it had not happened when the evidence ended
+  // Of method interval: the interval with the error of each end divided by 1, 2, ... for as many
+  // tests as share it (suites/holm.h). Not in the report.
+  std::vector<Interval> by_divisor;
   std::int64_t n = 0;
   Json evidence = nullptr;  // an object, or null
 
@@ -49,6 +52,8 @@ struct Question {
   const JudgedMetric* metric = nullptr;
   std::string load, phase, reference, quantile;
   int clean_requests = 59;
+  double margin = 1.1;           // of time_to_normal_latency
+  bool by_blocks = false;        // attainment: bounds for requests that share their fate
   double confidence = 0.95;      // of the bounds beside an attainment
   bool without_dropped = false;  // as if requests that the client dropped had never been scheduled
 };

@@ -7,6 +7,7 @@
 #include "reports/bootstrap.h"
 #include "suites/interval.h"
 #include "suites/limits.h"
+#include "suites/resolve.h"
 
 namespace mixproof {
 namespace {
@@ -17,7 +18,7 @@ Advice more_blocks(const Figure& figure) {
   Advice out{"", Json::object()};
   std::vector<std::string> parts;
   for (const auto& [phase, seconds] : missing->items()) {
-    parts.push_back(format("%.0f s more in ", std::ceil(seconds.get<double>())) + phase);
+    parts.push_back(duration_text(seconds.get<double>()) + " more in " + phase);
     out.numbers[phase + "_s"] = seconds;
   }
   out.text = "needs " + join(parts, ", ") +
@@ -27,11 +28,19 @@ Advice more_blocks(const Figure& figure) {
 
 Advice longer_phases(const JudgeInput& input, const Limit& limit, const Figure& figure) {
   const double seconds =
-      seconds_to_decide(figure, input.evidence.phases.at(limit.phase).measure_s());
+      seconds_to_decide(figure, limit, input.evidence.phases.at(limit.phase).measure_s());
   if (!(seconds > 0)) return {"needs longer phases: they narrow the interval", Json::object()};
-  return {format("needs about %.0f s more in %s, and in proportion in %s", std::ceil(seconds),
-                 limit.phase.c_str(), limit.reference.c_str()),
+  return {"needs about " + duration_text(seconds) + " more in " + limit.phase +
+              ", and in proportion in " + limit.reference,
           {{"seconds", seconds}}};
+}
+
+// What the company of other checks did to its confidence.
+std::string holm_text(const Figure& figure) {
+  const Json* holm = member(figure.evidence, "holm");
+  if (holm == nullptr) return "";
+  return format(", beside %lld other primary checks of the phase",
+                static_cast<long long>(integer_at(*holm, "tests")) - 1);
 }
 
 }  // namespace
@@ -42,7 +51,8 @@ std::string interval_text(const Limit& limit, const Figure& figure) {
                           " (between " + number_text(figure.interval->low) + " and " +
                           number_text(figure.interval->high) +
                           format(", n %lld, %lld blocks)", static_cast<long long>(figure.n),
-                                 static_cast<long long>(integer_at(figure.evidence, "blocks")));
+                                 static_cast<long long>(integer_at(figure.evidence, "blocks"))) +
+                          holm_text(figure);
   const Json* noise = member(figure.evidence, "a_a");
   if (noise == nullptr) return out;
   const std::string apart =

@@ -213,8 +213,7 @@ Json verdict_json(const JudgeInput& input, const RunOutcome& outcome,
 Judgement judge(const Plan& plan, std::span<const Json> rows) {
   const Evidence evidence = read_evidence(plan, rows);
   const JudgeInput input{plan, evidence};
-  std::vector<Check> checks;
-  for (const Limit& limit : plan.limits) checks.push_back(judge_limit(input, limit));
+  const std::vector<Check> checks = judge_limits(input);
   Safety safety = safety_of(input);
   Judgement out;
   out.partial = !evidence.has_end;

@@ -6,11 +6,13 @@
 
 #include "harness/base/check.h"
 #include "harness/base/text.h"
+#include "suites/check_power.h"
 #include "suites/fault_evidence.h"
+#include "suites/holm.h"
 #include "suites/interval.h"
 #include "suites/interval_text.h"
 #include "suites/recovery.h"
-#include "suites/request_metrics.h"
+#include "suites/resolve.h"
 #include "suites/validity.h"
 
 namespace mixproof {
@@ -51,6 +53,8 @@ constexpr ReasonRow kReasons[] = {
     {"measurement_invalid", "the figures may be the load generator's or the clock's own doing"},
     {"n_too_small", "too few samples for a 95 % interval of that quantile"},
     {"too_few_blocks", "a phase holds fewer than 20 blocks: how much they differ is not known"},
+    {"baseline_unanswered",
+     "so many requests of the baseline got no answer that the length of a block is not known"},
     {"no_noise",
      "the second baseline, which shows how far apart equal phases lie, was not measured"},
     {"drift",
@@ -58,6 +62,7 @@ constexpr ReasonRow kReasons[] = {
     {"rise_too_small",
      "beyond the margin, but the rise is too small to be told from the client's own error"},
     {"needs_more_samples", "the confidence bounds lie on both sides of the limit"},
+    {"no_impact", "no impact had been seen when the evidence ended, within the limit"},
     {"not_recovered", "recovery had not been shown when the evidence ended, within the limit"},
     {"interval_straddles_limit", "the interval lies on both sides of the limit"},
     {"outside_limit", "measured, outside the limit"},
@@ -80,7 +85,9 @@ Judged compare_value(double value, const Limit& limit) {
 Judged compare_interval(const Interval& interval, bool censored, const Limit& limit) {
   if (!std::isfinite(interval.low) || !std::isfinite(interval.high)) return {kError, "not_finite"};
   const double high = censored ? HUGE_VAL : interval.high;
-  const bool surely_over = limit.at_most && interval.low > *limit.at_most;
+  // It had not happened by the lower end, so that it comes later.
+  const bool surely_over =
+      limit.at_most && (censored ? interval.low >= *limit.at_most : interval.low > *limit.at_most);
   const bool surely_under = limit.at_least && high < *limit.at_least;
   if (surely_over || surely_under) return {kFail, "outside_limit"};
   const bool maybe_over = limit.at_most && !(high <= *limit.at_most);
@@ -88,6 +95,13 @@ Judged compare_interval(const Interval& interval, bool censored, const Limit& li
   if (maybe_over || maybe_under)
     return {kInconclusive, censored ? "not_recovered" : "interval_straddles_limit"};
   return {kPass, "within_limit"};
+}
+
+// Later than everything that was watched.
+Judged compare_no_impact(const Figure& figure, const Limit& limit) {
+  const double watched_s = number_at(figure.evidence, "watched_s");
+  const Judged judged = compare_interval({watched_s, watched_s}, true, limit);
+  return judged.status == kInconclusive ? Judged{kInconclusive, "no_impact"} : judged;
 }
 
 Judged compare_binomial(const Figure& figure, const Limit& limit) {
@@ -98,8 +112,10 @@ Judged compare_binomial(const Figure& figure, const Limit& limit) {
 }
 
 Judged compare(const Figure& figure, const Limit& limit, MetricKind kind) {
-  if (figure.missing == "n_too_small" || figure.missing == "too_few_blocks")
+  if (figure.missing == "n_too_small" || figure.missing == "too_few_blocks" ||
+      figure.missing == "baseline_unanswered")
     return {kInconclusive, figure.missing};
+  if (figure.missing == "no_impact") return compare_no_impact(figure, limit);
   if (!figure.missing.empty()) return {kError, figure.missing};
   if (limit.method == "interval") {
     const IntervalVerdict verdict = judge_interval(figure, limit);
@@ -124,78 +140,53 @@ std::string with_unit(double value, std::string_view unit) {
   return unit == "1" || unit == "count" ? number : number + " " + std::string(unit);
 }
 
+std::string attainment_text(const Limit& limit, const Figure& figure) {
+  const std::int64_t good = integer_at(figure.evidence, "good");
+  std::string out = noun_of(limit) + " " +
+                    number_text(static_cast<double>(good) / static_cast<double>(figure.n)) +
+                    format(" (%lld of %lld good)", static_cast<long long>(good),
+                           static_cast<long long>(figure.n));
+  const Json* seen = member(figure.evidence, "dependence");
+  if (limit.dependence != "blocks" || seen == nullptr) return out;
+  const auto blocks = static_cast<long long>(integer_at(*seen, "blocks"));
+  if (!figure.missing.empty()) return out + format(" in %lld blocks", blocks);
+  return out +
+         format(" in %lld blocks, worth %lld trials at variance inflation ", blocks,
+                static_cast<long long>(integer_at(*seen, "n_eff"))) +
+         number_text(number_at(*seen, "variance_inflation"));
+}
+
 std::string figure_text(const Limit& limit, const Figure& figure) {
   if (limit.method == "interval" && figure.interval)
     return noun_of(limit) + " " + interval_text(limit, figure);
   const std::string_view unit = judged_metric(limit.metric)->unit;
   const auto n = static_cast<long long>(figure.n);
   const std::string noun = noun_of(limit);
+  if (figure.evidence.is_object() && figure.evidence.contains("good"))
+    return attainment_text(limit, figure);
+  if (figure.missing == "no_impact")
+    return noun + ": no impact in " + with_unit(number_at(figure.evidence, "watched_s"), unit);
   if (!figure.missing.empty()) return noun + format(" has no value (n %lld)", n);
   if (figure.infinite)
     return noun + format(" is infinite: a request got no complete answer (n %lld)", n);
-  if (figure.evidence.is_object() && figure.evidence.contains("good"))
-    return noun + " " + number_text(*figure.value) +
-           format(" (%lld of %lld good)",
-                  static_cast<long long>(integer_at(figure.evidence, "good")), n);
   if (figure.censored)
     return noun + " more than " + with_unit(figure.interval->low, unit) +
-           format(" (%lld clean requests seen of %lld)",
-                  static_cast<long long>(integer_at(figure.evidence, "clean_seen")),
-                  static_cast<long long>(integer_at(figure.evidence, "clean_requests")));
-  if (limit.metric == "inference.time_to_recover")
+           (member(figure.evidence, "clean_seen") == nullptr
+                ? std::string()
+                : format(" (%lld clean requests seen of %lld)",
+                         static_cast<long long>(integer_at(figure.evidence, "clean_seen")),
+                         static_cast<long long>(integer_at(figure.evidence, "clean_requests"))));
+  if (counts_from_fault(*judged_metric(limit.metric)))
     return noun + " " + with_unit(*figure.value, unit) + " (between " +
            number_text(figure.interval->low) + " and " + number_text(figure.interval->high) + ")";
   return noun + " " + with_unit(*figure.value, unit) + (figure.n > 1 ? format(" (n %lld)", n) : "");
-}
-
-double offered_rate(const JudgeInput& input, const Limit& limit) {
-  const auto requests = measured_requests(input.evidence, limit.load, limit.phase);
-  const double window_s = input.evidence.phases.at(limit.phase).measure_s();
-  return window_s > 0 ? static_cast<double>(requests.size()) / window_s : 0;
-}
-
-void set_resolve(const JudgeInput& input, Check& check) {
-  const Limit& limit = check.limit;
-  const Figure& figure = check.figure;
-  if (limit.method == "interval") {
-    const Advice advice = interval_advice(input, limit, figure, check.reason);
-    check.resolve = advice.text;
-    check.resolve_numbers = advice.numbers;
-  }
-  std::int64_t missing = 0;
-  if (check.reason == "needs_more_samples")
-    missing = clean_trials_needed(integer_at(figure.evidence, "good"), figure.n, *limit.at_least,
-                                  limit.confidence);
-  if (check.reason == "not_recovered")
-    missing =
-        integer_at(figure.evidence, "clean_requests") - integer_at(figure.evidence, "clean_seen");
-  if (check.reason == "n_too_small")
-    missing = least_samples(quantile_of(limit.quantile)) - figure.n;
-  if (missing > 0) {
-    const double rate =
-        judged_metric(limit.metric)->probe == "inference" ? offered_rate(input, limit) : 0;
-    const bool clean = check.reason != "n_too_small";
-    check.resolve = format("needs %lld more %s", static_cast<long long>(missing),
-                           clean ? "clean requests" : "samples");
-    check.resolve_numbers = {{clean ? "clean_requests" : "samples", missing}};
-    if (rate > 0) {
-      const double seconds = static_cast<double>(missing) / rate;
-      check.resolve += format(": about %.0f s more at %.3g requests/s", std::ceil(seconds), rate);
-      check.resolve_numbers["seconds"] = seconds;
-    }
-  }
-  if (check.reason == "interval_straddles_limit" && limit.method != "interval")
-    check.resolve = "needs a higher request rate: it narrows the interval";
-  if (check.reason == "measurement_invalid") check.resolve = "needs a run without that disturbance";
-  if (check.reason == "not_effective")
-    check.resolve = "needs a run in which the fault takes hold for its whole time";
 }
 
 // The times that the figure rests on.
 std::pair<std::int64_t, std::int64_t> evidence_range(const JudgeInput& input, const Limit& limit) {
   const PhaseWindow& window = input.evidence.phases.at(limit.phase);
   std::int64_t until = window.end;
-  if (limit.metric == "inference.time_to_recover")
+  if (counts_from_fault(*judged_metric(limit.metric)) && limit.metric != "inference.time_to_impact")
     for (const FaultFacts& fault : faults_of_phase(input, limit.phase))
       until = std::max(until, recovery_horizon(input, limit.load, fault));
   return {window.settled, until};
@@ -208,6 +199,8 @@ Question question_of(const Limit& limit) {
           .reference = limit.reference,
           .quantile = limit.quantile,
           .clean_requests = limit.clean_requests,
+          .margin = limit.margin,
+          .by_blocks = limit.dependence == "blocks",
           .confidence = limit.method == "binomial" ? limit.confidence : 0.95};
 }
 
@@ -233,11 +226,24 @@ const PhasePlan* noise_phase(const JudgeInput& input, const Limit& limit) {
   return limit.method == "interval" ? second_baseline(input.plan, limit) : nullptr;
 }
 
+// The phases that a figure rests on: its own, its reference, and the baseline where that says what
+// is usual or how long a block is.
+std::vector<std::string> phases_of(const JudgeInput& input, const Limit& limit) {
+  std::vector<std::string> out = {limit.phase};
+  if (!limit.reference.empty()) out.push_back(limit.reference);
+  const bool from_usual = counts_from_fault(*judged_metric(limit.metric)) &&
+                          limit.metric != "inference.time_to_recover";
+  if (!from_usual && limit.dependence != "blocks") return out;
+  const PhasePlan* baseline = baseline_of(input.plan, limit.load);
+  if (baseline != nullptr && limit.reference.empty() && baseline->name != limit.phase)
+    out.push_back(baseline->name);
+  return out;
+}
+
 void apply_trust(const JudgeInput& input, Check& check) {
   const Limit& limit = check.limit;
   if (check.status == kError && check.figure.missing != "not_injected") return;
-  std::vector<std::string> phases = {limit.phase};
-  if (!limit.reference.empty()) phases.push_back(limit.reference);
+  std::vector<std::string> phases = phases_of(input, limit);
   if (const PhasePlan* second = noise_phase(input, limit)) phases.push_back(second->name);
   for (const std::string& phase : phases)
     for (const FaultFacts& fault : faults_of_phase(input, phase))
@@ -271,9 +277,7 @@ void apply_trust(const JudgeInput& input, Check& check) {
 }
 
 bool not_measured(const JudgeInput& input, Check& check) {
-  std::vector<std::string> phases = {check.limit.phase};
-  if (!check.limit.reference.empty()) phases.push_back(check.limit.reference);
-  for (const std::string& phase : phases) {
+  for (const std::string& phase : phases_of(input, check.limit)) {
     const std::vector<Problem> problems = phase_problems(input, phase);
     if (problems.empty()) continue;
     const Problem& first = problems.front();
@@ -295,6 +299,35 @@ bool not_measured(const JudgeInput& input, Check& check) {
     return true;
   }
   return false;
+}
+
+// The figure of a check; false when its status stands without one.
+bool measure(const JudgeInput& input, Check& check) {
+  const Limit& limit = check.limit;
+  if (!limit.skip.empty()) {
+    check.status = kSkipped;
+    check.reason = "skipped_by_suite";
+    check.detail = limit.skip;
+    return false;
+  }
+  check.power = check_power(input.plan, limit);
+  if (not_measured(input, check)) return false;
+  const int tests = is_primary(limit) ? primary_limits(input.plan, limit.phase) : 1;
+  check.figure = limit.method == "interval" ? interval_figure(input, limit, tests)
+                                            : derive(input, question_of(limit));
+  return true;
+}
+
+void decide(const JudgeInput& input, Check& check) {
+  const Limit& limit = check.limit;
+  const Judged judged = compare(check.figure, limit, judged_metric(limit.metric)->kind);
+  check.status = judged.status;
+  check.reason = judged.reason;
+  check.detail = figure_text(limit, check.figure) + ", " + bound_text(limit);
+  apply_trust(input, check);
+  if (check.status != kInconclusive) return;
+  set_resolve(input, check);
+  if (!check.resolve.empty()) check.detail += "; " + check.resolve;
 }
 
 }  // namespace
@@ -329,28 +362,24 @@ std::string rule_text(const Limit& limit) {
   return out;
 }
 
-Check judge_limit(const JudgeInput& input, const Limit& limit) {
-  Check check;
-  check.limit = limit;
-  if (!limit.skip.empty()) {
-    check.status = kSkipped;
-    check.reason = "skipped_by_suite";
-    check.detail = limit.skip;
-    return check;
+std::vector<Check> judge_limits(const JudgeInput& input) {
+  std::vector<Check> out;
+  std::vector<bool> judged;
+  for (const Limit& limit : input.plan.limits) {
+    out.emplace_back();
+    out.back().limit = limit;
+    judged.push_back(measure(input, out.back()));
   }
-  if (not_measured(input, check)) return check;
-  check.figure = limit.method == "interval" ? interval_figure(input, limit)
-                                            : derive(input, question_of(limit));
-  const Judged judged = compare(check.figure, limit, judged_metric(limit.metric)->kind);
-  check.status = judged.status;
-  check.reason = judged.reason;
-  check.detail = figure_text(limit, check.figure) + ", " + bound_text(limit);
-  apply_trust(input, check);
-  if (check.status == kInconclusive) {
-    set_resolve(input, check);
-    if (!check.resolve.empty()) check.detail += "; " + check.resolve;
+  for (const PhasePlan& phase : input.plan.phases) {
+    std::vector<PrimaryFigure> primaries;
+    for (Check& check : out)
+      if (check.limit.phase == phase.name && is_primary(check.limit))
+        primaries.push_back({&check.limit, &check.figure});
+    share_confidence(primaries);
   }
-  return check;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (judged[i]) decide(input, out[i]);
+  return out;
 }
 
 Json check_json(const Check& check) {
@@ -371,6 +400,8 @@ Json check_json(const Check& check) {
     if (!value->empty()) out[key] = *value;
   if (limit.method != "direct") out["confidence"] = limit.confidence;
   if (check.reason != "skipped_by_suite") out["observed"] = figure_json(check.figure);
+  if (!check.power.numbers.is_null())
+    out["power"] = {{"text", check.power.text}, {"numbers", check.power.numbers}};
   if (!check.resolve.empty())
     out["resolve"] = {{"text", check.resolve}, {"numbers", check.resolve_numbers}};
   return out;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reports/verdict.h"
+#include "suites/check_power.h"
 #include "suites/figure.h"
 
 namespace mixproof {
@@ -26,14 +27,16 @@ struct Check {
   Figure figure;
   std::string resolve;             // what would settle an inconclusive one; may be empty
   Json resolve_numbers = nullptr;  // {"clean_requests": k, "seconds": s}
+  CheckPower power;                // what it could decide, by the plan
 };
 
-// In this order: skipped by the suite; not measured (error); a figure that does not exist (error,
-// or inconclusive when there are too few samples); compared with the bounds; a fault that was not
-// proved effective makes it inconclusive; so does a measurement that cannot be trusted, with one
-// exception: a direct upper bound on a time stays failed when it was exceeded by more than 10 x the
-// most that the client itself may have added.
-Check judge_limit(const JudgeInput& input, const Limit& limit);
+// All limits of the plan, in its order. For each, in this order: skipped by the suite; not measured
+// (error); a figure that does not exist (error, or inconclusive when there are too few samples);
+// compared with the bounds; a fault that was not proved effective makes it inconclusive; so does a
+// measurement that cannot be trusted, with one exception: a direct upper bound on a time stays
+// failed when it was exceeded by more than 10 x the most that the client itself may have added.
+// Required limits of method interval in one phase share their confidence (suites/holm.h).
+std::vector<Check> judge_limits(const JudgeInput& input);
 
 Json check_json(const Check& check);
 

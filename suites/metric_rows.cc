@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "harness/base/text.h"
 #include "suites/fault_evidence.h"
 #include "suites/observed.h"
 #include "suites/recovery.h"
@@ -12,8 +13,6 @@
 
 namespace mixproof {
 namespace {
-
-constexpr int kDefaultCleanRequests = 59;
 
 class RowWriter {
  public:
@@ -66,6 +65,7 @@ class RowWriter {
       case MetricKind::kShare:
         return add(metric, labels, derive(input_, question));
       case MetricKind::kRatio:
+      case MetricKind::kDifference:
         return ratio(question, labels);
       case MetricKind::kInterval:
       case MetricKind::kReported:
@@ -122,19 +122,34 @@ class RowWriter {
     for (const FaultFacts& fault : faults_of_phase(input_, phase.name)) {
       Json with = labels;
       with["fault"] = fault.plan->id;
-      if (metric.id == "inference.time_to_impact") {
+      if (metric.id == "inference.time_to_impact")
         add(metric, with, time_to_impact(input_, load, fault));
-        continue;
-      }
-      std::set<int> lengths;
-      for (const Limit& limit : input_.plan.limits)
-        if (limit.metric == metric.id && limit.load == load && limit.phase == phase.name)
-          lengths.insert(limit.clean_requests);
-      if (lengths.empty()) lengths.insert(kDefaultCleanRequests);
-      for (const int length : lengths) {
-        with["clean_requests"] = std::to_string(length);
-        add(metric, with, time_to_recover(input_, load, fault, length));
-      }
+      else if (metric.id == "inference.time_to_drain")
+        add(metric, with, time_to_drain(input_, load, fault));
+      else
+        recoveries(metric, phase, load, fault, with);
+    }
+  }
+
+  // As the limits ask; by default, as a limit that says no more than it must would.
+  void recoveries(const JudgedMetric& metric, const PhasePlan& phase, const std::string& load,
+                  const FaultFacts& fault, Json with) {
+    std::vector<Limit> asked;
+    for (const Limit& limit : input_.plan.limits)
+      if (limit.metric == metric.id && limit.load == load && limit.phase == phase.name)
+        asked.push_back(limit);
+    if (asked.empty()) asked.emplace_back();
+    std::set<std::string> done;
+    for (const Limit& limit : asked) {
+      with["clean_requests"] = std::to_string(limit.clean_requests);
+      const bool normal = metric.id == "inference.time_to_normal_latency";
+      if (normal) with["margin"] = format("%g", limit.margin);
+      if (normal && !limit.reference.empty()) with["reference"] = limit.reference;
+      if (!done.insert(with.dump()).second) continue;
+      add(metric, with,
+          normal ? time_to_normal_latency(input_, load, fault,
+                                          {limit.reference, limit.clean_requests, limit.margin})
+                 : time_to_recover(input_, load, fault, limit.clean_requests));
     }
   }
 

@@ -34,6 +34,8 @@ constexpr JudgedMetric kMetrics[] = {
     {"inference.attainment", "1", "higher",
      "good / scheduled; good: OK and within ttft, tpot and max_gap of the slo", "inference", kShare,
      true},
+    {"inference.attainment_change", "1", "higher", "attainment minus that of the reference phase",
+     "inference", kDifference, true},
     {"inference.violations", "count", "lower", "scheduled requests that were not good", "inference",
      kNumber, true},
     {"inference.goodput", "1/s", "higher", "good requests a second of the window", "inference",
@@ -54,11 +56,18 @@ constexpr JudgedMetric kMetrics[] = {
      kReported},
     {"inference.time_to_impact", "s", "none",
      "from the injection to the first violation whose window holds more violations than any of the baseline",
-     "inference", kReported, true},
+     "inference", kInterval, true},
     {"inference.time_to_recover", "s", "lower",
      "from the revert (of a fault that is over at once: from the fault) to the first of clean_requests "
      "consecutive good requests",
      "inference", kInterval, true},
+    {"inference.time_to_normal_latency", "s", "lower",
+     "from the revert (or the fault, as time_to_recover) to the first of clean_requests consecutive requests that "
+     "begin with a ttft, and have a median, of at most margin x the median of the reference phase, by default the baseline",
+     "inference", kInterval},
+    {"inference.time_to_drain", "s", "lower",
+     "from the revert (or the fault) until no more requests are open than 95 % of those of the baseline found",
+     "inference", kInterval},
     {"training.step_time", "s", "lower", "slowest rank of each step", "training", kSamples},
     {"training.compute_time", "s", "lower", "slowest rank of each step", "training", kSamples},
     {"training.comm_time", "s", "lower", "longest of the ranks, waiting included", "training",
@@ -112,7 +121,13 @@ bool needs_quantile(const JudgedMetric& metric) {
   return metric.kind == kSamples || (metric.kind == kRatio && metric.probe == "inference");
 }
 
-bool needs_reference(const JudgedMetric& metric) { return metric.kind == kRatio; }
+bool needs_reference(const JudgedMetric& metric) {
+  return metric.kind == kRatio || metric.kind == kDifference;
+}
+
+bool counts_from_fault(const JudgedMetric& metric) {
+  return metric.id.starts_with("inference.time_to_");
+}
 
 double quantile_of(std::string_view name) {
   if (name == "max") return 1;

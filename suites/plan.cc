@@ -198,6 +198,7 @@ Status add_limits(const RawSuite& suite, const Catalogue& catalogue, Plan& plan)
     for (const Limit& other : plan.limits)
       if (other.check_id() == limit.check_id())
         return invalid_at(pointer + "/id", "a second limit \"" + limit.check_id() + "\"");
+    TRY(check_primary(limit, pointer, plan));
     judged = judged || (limit.required && limit.skip.empty());
     plan.limits.push_back(std::move(limit));
   }

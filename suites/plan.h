@@ -120,11 +120,13 @@ struct Limit {
   std::string id, metric, load, phase, reference, why, owner;
   std::string check_id() const { return phase + "/" + id; }  // unique; names the check in reports
   std::string method;                                        // direct | binomial | interval
-  std::string dependence;                                    // binomial: requests
+  std::string dependence;                                    // binomial: requests | blocks
   std::optional<double> at_most, at_least;
   double confidence = 0;    // binomial, interval; 0 for direct
   std::string quantile;     // for metrics with samples: "p50", "p90", "p99", "max"; empty otherwise
-  int clean_requests = 59;  // time_to_recover: length of the good run that proves it
+  int clean_requests = 59;  // time_to_recover: length of the good run that proves it;
+                            // time_to_normal_latency: of the run whose median is looked at
+  double margin = 1.1;      // time_to_normal_latency: of that median, over the reference's
   bool required = true;
   std::string skip;  // a reason: declared skipped
 };

@@ -6,6 +6,7 @@
 
 #include "harness/base/text.h"
 #include "suites/figure.h"
+#include "suites/holm.h"
 #include "suites/interval.h"
 #include "suites/metrics.h"
 #include "suites/training_survival.h"
@@ -108,11 +109,13 @@ struct LimitCheck {
       limit.reference = baseline->name;
       return ok();
     }
-    if (!needs_reference(metric)) {
+    const bool optional = metric.id == "inference.time_to_normal_latency";
+    if (!needs_reference(metric) && !optional) {
       if (!limit.reference.empty())
         return at("reference", limit.metric + " takes no reference phase");
       return ok();
     }
+    if (optional && limit.reference.empty()) return ok();
     if (limit.reference.empty()) return here(limit.metric + " needs a \"reference\" phase");
     TRY(check_known(pointer + "/reference", "phase", limit.reference, names_of(plan.phases)));
     if (limit.reference == limit.phase) return at("reference", "is the judged phase itself");
@@ -135,8 +138,10 @@ struct LimitCheck {
   // Margins: 1 is "no worse than the reference", so they lie on the worse side of it.
   Status check_interval() {
     if (!takes_interval(metric))
-      return at("method", "interval judges ratios to a reference phase and training.goodput, not " +
-                              limit.metric);
+      return at("method",
+                "interval judges ratios to a reference phase, inference.attainment_change and "
+                "training.goodput, not " +
+                    limit.metric);
     if (!limit.dependence.empty()) return at("dependence", "belongs to method binomial");
     if (limit.quantile == "max")
       return at("quantile", "method interval cannot bound a maximum; name a quantile below it");
@@ -145,9 +150,12 @@ struct LimitCheck {
       return at(lower ? "at_least" : "at_most",
                 format("method interval takes \"%s\" of ", lower ? "at_most" : "at_least") +
                     limit.metric);
+    const bool difference = metric.kind == MetricKind::kDifference;
+    if (difference && raw.has_at_least && !(raw.at_least > -1 && raw.at_least <= 0))
+      return at("at_least", "a margin of " + limit.metric + " lies above -1 and is 0 at most");
     if (lower && raw.has_at_most && !(raw.at_most >= 1))
       return at("at_most", "a margin of method interval is 1 or more");
-    if (!lower && raw.has_at_least && !(raw.at_least > 0 && raw.at_least <= 1))
+    if (!lower && !difference && raw.has_at_least && !(raw.at_least > 0 && raw.at_least <= 1))
       return at("at_least", "a margin of method interval lies above 0 and is 1 at most");
     if (!raw.has_confidence) limit.confidence = 0.95;
     if (!(limit.confidence > 0.5)) return at("confidence", "must lie above 0.5");
@@ -169,6 +177,29 @@ struct LimitCheck {
     if (raw.has_at_most) return at("at_most", "method binomial takes \"at_least\" only");
     if (!(raw.at_least > 0 && raw.at_least < 1))
       return at("at_least", "must lie between 0 and 1, both excluded");
+    if (limit.dependence == "blocks" && baseline_of(plan, limit.load) == nullptr)
+      return at("dependence",
+                "blocks are as long as the baseline says, and no phase without a "
+                "fault runs \"" +
+                    limit.load + "\"");
+    return ok();
+  }
+
+  // Times that count from a fault.
+  Status check_fault_times() const {
+    const bool recovers = metric.id == "inference.time_to_recover",
+               normal = metric.id == "inference.time_to_normal_latency";
+    if (raw.has_clean_requests && !recovers && !normal)
+      return at("clean_requests",
+                "belongs to inference.time_to_recover and inference.time_to_normal_latency");
+    if (raw.has_margin && !normal)
+      return at("margin", "belongs to inference.time_to_normal_latency");
+    if (!counts_from_fault(metric)) return ok();
+    if (plan.phase(limit.phase)->faults.empty())
+      return at("phase", "phase \"" + limit.phase + "\" has no fault to recover from");
+    if (!recovers && limit.reference.empty() && baseline_of(plan, limit.load) == nullptr)
+      return at("metric", limit.metric + " needs a baseline: a phase without a fault that runs \"" +
+                              limit.load + "\"");
     return ok();
   }
 
@@ -179,10 +210,7 @@ struct LimitCheck {
     if (raw.has_at_most && raw.has_at_least && raw.at_least > raw.at_most)
       return here("nothing is at least " + format("%g", raw.at_least) + " and at most " +
                   format("%g", raw.at_most));
-    if (raw.has_clean_requests && limit.metric != "inference.time_to_recover")
-      return at("clean_requests", "belongs to inference.time_to_recover");
-    if (limit.metric == "inference.time_to_recover" && plan.phase(limit.phase)->faults.empty())
-      return at("phase", "phase \"" + limit.phase + "\" has no fault to recover from");
+    TRY(check_fault_times());
     limit.clean_requests = static_cast<int>(raw.clean_requests);
     if (limit.metric == "fault.revert_delay")
       for (const FaultPlanEntry& fault : plan.phase(limit.phase)->faults)
@@ -272,6 +300,14 @@ Result<Limit> check_limit(const RawLimit& raw, const std::string& pointer, const
   TRY(check.check_bounds());
   if (raw.limit.why.empty()) return invalid_at(pointer + "/why", "is empty");
   return check.limit;
+}
+
+Status check_primary(const Limit& limit, const std::string& pointer, const Plan& plan) {
+  if (!is_primary(limit) || primary_limits(plan, limit.phase) < kMostPrimary) return ok();
+  return invalid_at(pointer, format("phase \"%s\" has %d required limits of method interval "
+                                    "already, and each takes evidence from the others; give this "
+                                    "one \"required\": false",
+                                    limit.phase.c_str(), kMostPrimary));
 }
 
 }  // namespace mixproof

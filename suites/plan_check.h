@@ -28,4 +28,9 @@ Status check_phases(const Plan& plan, const Catalogue& catalogue);
 Result<Limit> check_limit(const RawLimit& raw, const std::string& pointer, const Plan& plan,
                           const Catalogue& catalogue);
 
+// Required limits of method interval in one phase: each of them takes evidence from the others
+// (suites/holm.h), so that many would mean that none decides.
+inline constexpr int kMostPrimary = 3;
+Status check_primary(const Limit& limit, const std::string& pointer, const Plan& plan);
+
 }  // namespace mixproof

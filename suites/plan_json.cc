@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "suites/check_power.h"
 #include "suites/plan.h"
 
 namespace mixproof {
@@ -51,7 +52,8 @@ Json phase_json(const PhasePlan& p) {
           {"measure_s", p.measure_s}, {"begin_s", p.begin_s}, {"faults", faults}};
 }
 
-Json limit_json(const Limit& l) {
+Json limit_json(const Plan& plan, const Limit& l) {
+  const CheckPower power = check_power(plan, l);
   return {{"id", l.id},
           {"metric", l.metric},
           {"load", l.load},
@@ -66,8 +68,10 @@ Json limit_json(const Limit& l) {
           {"confidence", l.confidence},
           {"quantile", l.quantile},
           {"clean_requests", l.clean_requests},
+          {"margin", l.margin},
           {"required", l.required},
-          {"skip", l.skip}};
+          {"skip", l.skip},
+          {"power", {{"text", power.text}, {"numbers", power.numbers}}}};
 }
 
 template <typename Items, typename Writer>
@@ -95,6 +99,10 @@ class Reader {
       out = value->get<double>();
     else
       wrong(key);
+  }
+  // As above; one that is absent keeps what it has.
+  void number_if(const char* key, double& out) {
+    if (find(key) != nullptr) number(key, out);
   }
   void whole(const char* key, int& out) {
     const Json* value = find(key);
@@ -256,6 +264,7 @@ void read_limit(Reader& r, Limit& l) {
   r.optional("at_least", l.at_least);
   r.number("confidence", l.confidence);
   r.whole("clean_requests", l.clean_requests);
+  r.number_if("margin", l.margin);
   r.flag("required", l.required);
 }
 
@@ -267,24 +276,25 @@ void read_node(Reader& r, NodePlan& n) {
 }  // namespace
 
 Json plan_to_json(const Plan& plan) {
-  return {{"schema_version", plan.schema_version},
-          {"name", plan.name},
-          {"claim", plan.claim},
-          {"placement", plan.placement},
-          {"seed",
-           std::to_string(plan.seed)},  // text: above 2^53 a JSON number is not exact everywhere
-          {"lease_s", plan.lease_s},
-          {"renew_s", plan.renew_s},
-          {"length_s", plan.length_s()},
-          {"nodes", list_json(plan.nodes,
-                              [](const NodePlan& n) {
-                                return Json{{"name", n.name}, {"role", n.role}};
-                              })},
-          {"services", list_json(plan.services, service_json)},
-          {"loads", list_json(plan.loads, load_json)},
-          {"phases", list_json(plan.phases, phase_json)},
-          {"limits", list_json(plan.limits, limit_json)},
-          {"suite", plan.suite}};
+  return {
+      {"schema_version", plan.schema_version},
+      {"name", plan.name},
+      {"claim", plan.claim},
+      {"placement", plan.placement},
+      {"seed",
+       std::to_string(plan.seed)},  // text: above 2^53 a JSON number is not exact everywhere
+      {"lease_s", plan.lease_s},
+      {"renew_s", plan.renew_s},
+      {"length_s", plan.length_s()},
+      {"nodes", list_json(plan.nodes,
+                          [](const NodePlan& n) {
+                            return Json{{"name", n.name}, {"role", n.role}};
+                          })},
+      {"services", list_json(plan.services, service_json)},
+      {"loads", list_json(plan.loads, load_json)},
+      {"phases", list_json(plan.phases, phase_json)},
+      {"limits", list_json(plan.limits, [&plan](const Limit& l) { return limit_json(plan, l); })},
+      {"suite", plan.suite}};
 }
 
 Result<Plan> plan_from_json(const Json& json) {

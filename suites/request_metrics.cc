@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
-
-#include "suites/series.h"
 
 namespace mixproof {
 namespace {
@@ -24,52 +21,6 @@ double tokens_within(const Request& request, const PhaseWindow& window) {
   const double until =
       std::ceil(static_cast<double>(window.end - request.first) / step);  // excluded
   return std::max(0.0, std::min(until, request.tokens) - std::max(from, 0.0));
-}
-
-// The variance of the violation counts of blocks over what independent requests would show. Bursts
-// make it large.
-Json dependence_json(const JudgeInput& input, const Question& question, const Requests& requests,
-                     const Slo& slo, std::int64_t good) {
-  const double block_s = block_length_s(input, question.load);
-  const PhaseWindow& window = input.evidence.phases.at(question.phase);
-  const int blocks = static_cast<int>(window.measure_s() / block_s);
-  Json out = {{"block_s", block_s}, {"blocks", blocks}, {"variance_inflation", nullptr}};
-  if (blocks < kLeastBlocks) {
-    out["note"] = "requests taken as independent; dependence untested (fewer than 20 blocks)";
-    return out;
-  }
-  out["note"] = "requests taken as independent";
-  const auto n = static_cast<double>(requests.size());
-  const double p = 1 - static_cast<double>(good) / n;
-  std::map<int, std::pair<double, double>> counts;  // block -> scheduled, violations
-  for (const Request* request : requests) {
-    auto& block = counts[static_cast<int>(static_cast<double>(request->sched - window.settled) *
-                                          1e-9 / block_s)];
-    block.first += 1;
-    block.second += is_good(*request, slo) ? 0 : 1;
-  }
-  double squares = 0;
-  for (const auto& [index, block] : counts) squares += std::pow(block.second - block.first * p, 2);
-  const double expected = n * p * (1 - p) / static_cast<double>(counts.size());
-  const double variance = squares / std::max(1.0, static_cast<double>(counts.size()) - 1);
-  out["variance_inflation"] = expected > 0 ? std::max(1.0, variance / expected) : 1.0;
-  return out;
-}
-
-Figure attainment(const JudgeInput& input, const Question& question, const Requests& requests,
-                  const Slo& slo) {
-  const auto n = std::ssize(requests);
-  const auto good = static_cast<std::int64_t>(std::count_if(
-      requests.begin(), requests.end(), [&](const Request* r) { return is_good(*r, slo); }));
-  Figure figure = Figure::of(static_cast<double>(good) / static_cast<double>(n), n);
-  figure.interval = Interval{proportion_lower(good, n, question.confidence),
-                             proportion_upper(good, n, question.confidence)};
-  figure.evidence = {{"good", good},
-                     {"scheduled", n},
-                     {"bounds", "one-sided exact (Clopper-Pearson), each at the confidence"},
-                     {"confidence", question.confidence},
-                     {"dependence", dependence_json(input, question, requests, slo, good)}};
-  return figure;
 }
 
 Figure lost_time(const Requests& requests, const Slo& slo) {
@@ -177,7 +128,6 @@ Figure request_number(const JudgeInput& input, const Question& question) {
   const std::optional<Slo>& slo = input.plan.load(question.load)->slo;
   if (!slo) return Figure::lacks("no_slo", n);
   if (id == "inference.lost_time") return lost_time(requests, *slo);
-  if (id == "inference.attainment") return attainment(input, question, requests, *slo);
   const auto good = static_cast<double>(std::count_if(
       requests.begin(), requests.end(), [&](const Request* r) { return is_good(*r, *slo); }));
   if (id == "inference.violations") return Figure::of(static_cast<double>(n) - good, n);

@@ -26,7 +26,7 @@ std::optional<double> request_sample(const Request& request, std::string_view me
 std::vector<double> request_samples(const std::vector<const Request*>& requests,
                                     std::string_view metric);
 
-// Metrics of kinds kNumber and kShare.
+// Metrics of kind kNumber.
 Figure request_number(const JudgeInput& input, const Question& question);
 
 // Scheduled requests by outcome class; classes without any are left out.

@@ -29,19 +29,28 @@ Segment by_schedule(const JudgeInput& input, const std::string& load, const std:
   return out;
 }
 
+// How long the answers, or steps, of the baseline took, ascending.
+std::vector<double> baseline_times(const JudgeInput& input, const std::string& load) {
+  const PhasePlan* baseline = baseline_of(input.plan, load);
+  if (baseline == nullptr) return {};
+  if (input.plan.load(load)->probe == "training")
+    return measured_steps(input, load, baseline->name).step_s;
+  return request_samples(measured_requests(input.evidence, load, baseline->name), "inference.e2e");
+}
+
 }  // namespace
 
 double block_length_s(const JudgeInput& input, const std::string& load) {
-  const PhasePlan* baseline = baseline_of(input.plan, load);
-  if (baseline == nullptr) return kBlockFloorS;
-  std::vector<double> times =
-      input.plan.load(load)->probe == "training"
-          ? measured_steps(input, load, baseline->name).step_s
-          : request_samples(measured_requests(input.evidence, load, baseline->name),
-                            "inference.e2e");
+  std::vector<double> times = baseline_times(input, load);
   while (!times.empty() && std::isinf(times.back())) times.pop_back();
   const std::optional<double> p99 = nearest_rank(times, 0.99);
   return p99 ? std::max(kBlockFloorS, 2 * *p99) : kBlockFloorS;
+}
+
+std::optional<double> known_block_length_s(const JudgeInput& input, const std::string& load) {
+  const std::optional<double> p99 = nearest_rank(baseline_times(input, load), 0.99);
+  if (!p99 || std::isinf(*p99)) return std::nullopt;
+  return std::max(kBlockFloorS, 2 * *p99);
 }
 
 Segment request_series(const JudgeInput& input, const std::string& load, const std::string& phase,

@@ -15,6 +15,10 @@ namespace mixproof {
 // so that it is finite.
 double block_length_s(const JudgeInput& input, const std::string& load);
 
+// The same with unanswered requests counted: nothing when the p99 is then infinite, or when the
+// baseline has none. What shares its fate there is not known, so nothing may rest on blocks.
+std::optional<double> known_block_length_s(const JudgeInput& input, const std::string& load);
+
 // Samples of the measured window by scheduled time; +infinity for requests that were not OK.
 Segment request_series(const JudgeInput& input, const std::string& load, const std::string& phase,
                        std::string_view metric);

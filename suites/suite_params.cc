@@ -93,8 +93,10 @@ Params limit_params(RawLimit& raw) {
       text("reference", &limit.reference, "the phase that relative metrics are compared with"),
       required(
           choice("method", &limit.method, "how it is decided", {"direct", "binomial", "interval"})),
-      choice("dependence", &limit.dependence, "binomial: what is assumed about requests",
-             {"requests"}),
+      choice("dependence", &limit.dependence,
+             "binomial: requests takes them as independent; blocks counts no more trials than "
+             "blocks of max(1 s, 2 x the baseline's p99 end-to-end time), and needs 20 of them",
+             {"requests", "blocks"}),
       seen(number("at_most", &raw.at_most, "upper bound"), &raw.has_at_most),
       seen(number("at_least", &raw.at_least, "lower bound"), &raw.has_at_least),
       seen(number("confidence", &limit.confidence,
@@ -107,9 +109,15 @@ Params limit_params(RawLimit& raw) {
           integer(
               "clean_requests", &raw.clean_requests,
               "time_to_recover: length of the run of good requests that proves it; 59 shows at least 95 % "
-              "attainment at 95 % confidence",
+              "attainment at 95 % confidence. time_to_normal_latency: length of the run whose "
+              "median is compared",
               {.min = 1, .max = 100000}),
           &raw.has_clean_requests),
+      seen(number("margin", &limit.margin,
+                  "time_to_normal_latency: how many times the reference's median the running "
+                  "median may be",
+                  {.min = 1, .max = 1000}),
+           &raw.has_margin),
       flag("required", &limit.required, "whether it decides the verdict"),
       text("skip", &limit.skip, "a reason: the check is declared skipped"),
       required(text("why", &limit.why, "where the bound comes from")),

@@ -28,7 +28,7 @@ struct RawLimit {
   double at_most = 0, at_least = 0;
   std::int64_t clean_requests = 59;
   bool has_at_most = false, has_at_least = false, has_confidence = false,
-       has_clean_requests = false;
+       has_clean_requests = false, has_margin = false;
 };
 
 struct RawSuite {

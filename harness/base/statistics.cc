@@ -78,6 +78,12 @@ std::optional<Interval> quantile_interval(std::span<const double> sorted, double
                   sorted[static_cast<std::size_t>(high - 1)]};
 }
 
+Interval difference_bounds(double a, const Interval& bounds_of_a, double b,
+                           const Interval& bounds_of_b) {
+  return {a - b - std::hypot(a - bounds_of_a.low, bounds_of_b.high - b),
+          a - b + std::hypot(bounds_of_a.high - a, b - bounds_of_b.low)};
+}
+
 std::int64_t least_samples(double p) {
   std::vector<double> samples(1, 0.0);
   while (!quantile_interval(samples, p)) samples.push_back(0.0);

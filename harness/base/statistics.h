@@ -31,6 +31,12 @@ std::optional<double> nearest_rank(std::span<const double> sorted, double p);
 struct Interval {
   double low = 0, high = 0;
 };
+// Bounds of a - b from those of each, a and b independent: the distances to their bounds add as
+// squares (Zou and Donner 2008; with bounds of shares: Newcombe 1998). Unlike resampling it is not
+// certain of a share that was never seen to miss.
+Interval difference_bounds(double a, const Interval& bounds_of_a, double b,
+                           const Interval& bounds_of_b);
+
 std::int64_t least_samples(double p);  // of which quantile_interval gives something; 0 < p < 1
 std::optional<Interval> quantile_interval(std::span<const double> sorted, double p);
 

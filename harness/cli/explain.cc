@@ -50,6 +50,45 @@ std::string observed_text(const Json& observed, const std::string& unit) {
   return out;
 }
 
+// What is known of how far requests depend on each other.
+std::string dependence_text(const Json& check) {
+  const Json* observed = member(check, "observed");
+  const Json* evidence = observed == nullptr ? nullptr : member(*observed, "evidence");
+  const Json* seen = evidence == nullptr ? nullptr : member(*evidence, "dependence");
+  if (seen == nullptr) return "";
+  const Json* inflation = member(*seen, "variance_inflation");
+  if (inflation == nullptr || !inflation->is_number())
+    return text_at(*seen, "note").find("untested") == std::string::npos
+               ? ""
+               : "; dependence untested: that takes 20 blocks and a baseline with answers";
+  std::string out = format(
+      "; violations of %lld blocks of %.3g s vary %.3g x as much as those of independent "
+      "requests",
+      static_cast<long long>(integer_at(*seen, "blocks")), number_at(*seen, "block_s"),
+      inflation->get<double>());
+  if (member(*seen, "n_eff") != nullptr)
+    out += format(", so they are worth %lld trials",
+                  static_cast<long long>(integer_at(*seen, "n_eff")));
+  return out;
+}
+
+std::string assumptions(const Json& check) {
+  std::string out;
+  const std::string dependence = text_at(check, "dependence");
+  if (text_at(check, "method") == "interval" || dependence == "blocks")
+    out += line("assumes",
+                "blocks of time are independent of each other; what lies within one is not" +
+                    dependence_text(check));
+  if (dependence == "requests")
+    out += line("assumes", "requests are independent of each other" + dependence_text(check));
+  const std::string metric = text_at(check, "metric");
+  if (metric.rfind("inference.time_to_", 0) == 0)
+    out += line("claims",
+                "one fault inside the budget claims a chance of at least 5 % only, at 95 % "
+                "confidence: of k repeats, all inside, 0.05^(1/k) (3: 37 %, 10: 74 %, 29: 90 %)");
+  return out;
+}
+
 std::string explain_check(const Json& check) {
   const std::string reason = text_at(check, "reason");
   std::string out = text_at(check, "status") + "  " + text_at(check, "id") +
@@ -67,11 +106,8 @@ std::string explain_check(const Json& check) {
     if (const Json* evidence = member(*observed, "evidence"))
       out += line("evidence", line_of(*evidence));
   }
-  if (text_at(check, "method") == "interval")
-    out += line("assumes",
-                "blocks of time are independent of each other; what lies within one is not");
-  if (text_at(check, "dependence") == "requests")
-    out += line("assumes", "requests are independent of each other");
+  out += assumptions(check);
+  if (const Json* power = member(check, "power")) out += line("power", text_at(*power, "text"));
   if (const Json* resolve = member(check, "resolve"))
     out += line("resolve", text_at(*resolve, "text"));
   return out;

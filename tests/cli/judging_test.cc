@@ -69,6 +69,35 @@ FakeRun failing() {
   return run;
 }
 
+TEST(Explain, SaysWhatIsKnownOfTheDependenceOfRequests) {
+  FakeRun run;
+  run.violations = 8;  // within a second
+  const RunFolder folder(run);
+  const Outcome requests = call(explain_main, {folder.folder(), "contention/sla"});
+  EXPECT_NE(requests.out.find("requests are independent of each other; violations of 20 blocks of "
+                              "1 s vary 5."),
+            std::string::npos)
+      << requests.out;
+  run.suite["limits"][0]["dependence"] = "blocks";
+  const RunFolder other(run);
+  const Outcome blocks = call(explain_main, {other.folder(), "contention/sla"});
+  EXPECT_NE(blocks.out.find("so they are worth 18 trials"), std::string::npos) << blocks.out;
+  run.suite["limits"][0]["dependence"] = "requests";
+  run.suite["phases"][2]["measure_s"] = 15;
+  const RunFolder shorter(run);
+  const Outcome untested = call(explain_main, {shorter.folder(), "contention/sla"});
+  EXPECT_NE(untested.out.find("dependence untested"), std::string::npos) << untested.out;
+}
+
+TEST(Explain, SaysHowLittleOneFaultProves) {
+  const RunFolder folder({});
+  const Outcome back = call(explain_main, {folder.folder(), "stall/back"});
+  EXPECT_NE(back.out.find("claims a chance of at least 5 % only"), std::string::npos) << back.out;
+  EXPECT_NE(back.out.find("power      20 requests prove it"), std::string::npos) << back.out;
+  const Outcome wait = call(explain_main, {folder.folder(), "stall/wait"});
+  EXPECT_EQ(wait.out.find("claims"), std::string::npos) << wait.out;
+}
+
 TEST(Rejudge, ReproducesAReportByteForByte) {
   for (const auto& [run, exit_code] : {std::pair{FakeRun{}, 0}, {failing(), 1}}) {
     const RunFolder folder(run);

@@ -120,6 +120,7 @@ struct FakeRun {
   Json suite = fake_suite();
   std::uint64_t seed = 7;
   int violations = 0;  // requests of the contention window that take 0.8 s to their first token
+  bool stall_hurts = true;        // requests wait for the paused replica
   double stall_recovers_s = 0.6;  // requests keep waiting for so long after the pause
   double client_delay_s = 0.0001, client_cpu = 0.2, client_steal = 0;
   std::map<std::string, double> slower;  // by phase: requests wait so many times as long
@@ -128,7 +129,7 @@ struct FakeRun {
   bool trainer_rows = true, user_rows = true, second_rank = true;
   double pause_s = 4;                        // how long it really lasted
   std::string outcome_in_contention = "OK";  // of one request
-  std::string all_outcomes_in_contention = "OK";
+  std::string all_outcomes_in_contention = "OK", all_outcomes_in_baseline = "OK";
   std::string last_phase = "stall";  // the run ends after it
   bool complete = true, end_row = true;
   std::string stop_why = "end";
@@ -234,7 +235,7 @@ class FakeRows {
     for (const FaultPlanEntry& fault : phase.faults) {
       const double on_s = phase.begin_s + fault.at_s;
       const double off_s = on_s + run_.pause_s + run_.stall_recovers_s;
-      if (run_.injected && index % 2 == 0 && sched_s >= on_s && sched_s < off_s)
+      if (run_.injected && run_.stall_hurts && index % 2 == 0 && sched_s >= on_s && sched_s < off_s)
         wait += off_s - sched_s;
     }
     return wait;
@@ -250,7 +251,9 @@ class FakeRows {
       const bool measured = at_s >= phase.begin_s + phase.settle_s;
       const std::int64_t index = index_++;
       double wait = wait_of(phase, at_s, index);
-      std::string outcome = phase.name == "contention" ? run_.all_outcomes_in_contention : "OK";
+      std::string outcome = phase.name == "contention" ? run_.all_outcomes_in_contention
+                            : phase.name == "baseline" ? run_.all_outcomes_in_baseline
+                                                       : "OK";
       if (phase.name == "contention" && measured && slow > 0 && slow-- > 0) wait = 0.8;
       if (phase.name == "contention" && measured && odd_one) {
         outcome = run_.outcome_in_contention;

@@ -42,6 +42,17 @@ Json ratio_limit(const char* quantile, double at_most) {
           {"why", "w"}};
 }
 
+Json change_limit(const char* id) {
+  return {{"id", id},
+          {"metric", "inference.attainment_change"},
+          {"load", "users"},
+          {"phase", "contention"},
+          {"reference", "baseline"},
+          {"method", "interval"},
+          {"at_least", -0.01},
+          {"why", "w"}};
+}
+
 const std::vector<Mistake>& mistakes() {
   static const std::vector<Mistake> kMistakes = {
       {"/limit: unknown key; did you mean \"limits\"?",
@@ -161,7 +172,8 @@ const std::vector<Mistake>& mistakes() {
        [](Json& s) { s["limits"][0]["at_most"] = 1; }},
       {"/limits/0/method: \"trend\" is not one of: direct, binomial, interval",
        [](Json& s) { s["limits"][0]["method"] = "trend"; }},
-      {"/limits/0/method: interval judges ratios to a reference phase and training.goodput, not inference.attainment",
+      {"/limits/0/method: interval judges ratios to a reference phase, inference.attainment_change "
+       "and training.goodput, not inference.attainment",
        [](Json& s) { s["limits"][0]["method"] = "interval"; }},
       {"/limits/1/at_least: a margin of method interval lies above 0 and is 1 at most",
        [](Json& s) {
@@ -197,7 +209,8 @@ const std::vector<Mistake>& mistakes() {
        [](Json& s) { s["limits"][1]["at_most"] = 0.5; }},
       {"/limits/2/reference: inference.longest_wait takes no reference phase",
        [](Json& s) { s["limits"][2]["reference"] = "baseline"; }},
-      {"/limits/2/clean_requests: belongs to inference.time_to_recover",
+      {"/limits/2/clean_requests: belongs to inference.time_to_recover and "
+       "inference.time_to_normal_latency",
        [](Json& s) { s["limits"][2]["clean_requests"] = 20; }},
       {"/limits/3/quantile: inference.time_to_recover takes no quantile",
        [](Json& s) { s["limits"][3]["quantile"] = "p50"; }},
@@ -230,6 +243,39 @@ const std::vector<Mistake>& mistakes() {
                            {"phase", "stall"}, {"method", "direct"},
                            {"at_most", 5},     {"why", "w"}};
        }},
+      {"/limits/3/margin: belongs to inference.time_to_normal_latency",
+       [](Json& s) { s["limits"][3]["margin"] = 2; }},
+      {"/limits/3/phase: phase \"contention\" has no fault to recover from",
+       [](Json& s) {
+         s["limits"][3]["metric"] = "inference.time_to_impact";
+         s["limits"][3].erase("clean_requests");
+         s["limits"][3]["phase"] = "contention";
+       }},
+      {"/limits/0/dependence: \"days\" is not one of: requests, blocks",
+       [](Json& s) { s["limits"][0]["dependence"] = "days"; }},
+      {"/limits/0/dependence: blocks are as long as the baseline says, and no phase without a "
+       "fault runs \"users\"",
+       [](Json& s) {
+         s["limits"][0]["dependence"] = "blocks";
+         s["limits"][0]["phase"] = "stall";
+         s["limits"].erase(4);
+         for (const int phase : {0, 2}) s["phases"][phase]["run"] = {"trainer"};
+       }},
+      {"/limits/0/at_least: a margin of inference.attainment_change lies above -1 and is 0 at most",
+       [](Json& s) {
+         s["limits"][0] = change_limit("change");
+         s["limits"][0]["at_least"] = 0.01;
+       }},
+      {"/limits/0: inference.attainment_change needs a \"reference\" phase",
+       [](Json& s) {
+         s["limits"][0] = change_limit("change");
+         s["limits"][0].erase("reference");
+       }},
+      {"/limits/8: phase \"contention\" has 3 required limits of method interval already, and each "
+       "takes evidence from the others; give this one \"required\": false",
+       [](Json& s) {
+         for (const char* id : {"a", "b", "c", "d"}) s["limits"].push_back(change_limit(id));
+       }},
       {"/limits/4: inference.ttft needs a \"quantile\"",
        [](Json& s) { s["limits"][4].erase("quantile"); }},
       {"/limits/4/quantile: \"p42\" is not one of: p50, p90, p95, p99, p99.9, max",
@@ -261,6 +307,14 @@ TEST(SuiteMistakes, MetricsThatCannotBeJudgedComeWithThoseThatCan) {
     ASSERT_FALSE(plan.ok());
     EXPECT_NE(plan.error().message.find(words), std::string::npos) << plan.error().message;
   }
+}
+
+TEST(SuiteMistakes, LimitsBeyondThreeInOnePhaseMayBeInformation) {
+  Json suite = fake_suite();
+  for (const char* id : {"a", "b", "c", "d"}) suite["limits"].push_back(change_limit(id));
+  suite["limits"].back()["required"] = false;
+  const auto plan = make_plan(suite, fake_catalogue(), 1);
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
 }
 
 TEST(SuiteMistakes, TheSuiteThatTheyStartFromIsGood) {

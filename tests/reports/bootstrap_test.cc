@@ -156,6 +156,16 @@ TEST(Bootstrap, InfiniteSamplesReachTheUpperEndOnly) {
   EXPECT_EQ(reversed.high, kInfinity);
 }
 
+TEST(Bootstrap, DifferencesHaveTheirEndsFromBothSides) {
+  std::vector<double> figures, ones(100, 1.0);
+  for (int i = 1; i <= 100; ++i) figures.push_back(i);
+  EXPECT_EQ(difference_interval(figures, ones, 0.95).low, 4);
+  EXPECT_EQ(difference_interval(figures, ones, 0.95).high, 95);
+  for (std::size_t i = 0; i < 5; ++i) ones[i] = std::nan("");
+  EXPECT_EQ(difference_interval(figures, ones, 0.95).low, -kInfinity);
+  EXPECT_EQ(difference_interval(figures, ones, 0.95).high, kInfinity);
+}
+
 TEST(Bootstrap, EndsAreTheSameCountFromBothSides) {
   std::vector<double> figures, ones(100, 1.0);
   for (int i = 1; i <= 100; ++i) figures.push_back(i);

@@ -61,6 +61,38 @@ FakeRun with_interval(const std::function<void(FakeRun&)>& change) {
   return run;
 }
 
+// The fake suite with its attainment judged by blocks.
+FakeRun with_blocks(double at_least, const std::function<void(FakeRun&)>& change) {
+  FakeRun run;
+  run.suite["limits"][0]["dependence"] = "blocks";
+  run.suite["limits"][0]["at_least"] = at_least;
+  change(run);
+  return run;
+}
+
+// The change of attainment from the baseline, by its interval.
+FakeRun with_change(double at_least, const std::function<void(FakeRun&)>& change) {
+  FakeRun run = with_interval([](FakeRun&) {});
+  run.suite["limits"][0]["metric"] = "inference.attainment_change";
+  run.suite["limits"][0].erase("quantile");
+  run.suite["limits"][0].erase("at_most");
+  run.suite["limits"][0]["at_least"] = at_least;
+  change(run);
+  return run;
+}
+
+// A limit on a time that counts from the fault, in place of the recovery's.
+FakeRun with_time(const char* metric, const char* bound, double seconds,
+                  const std::function<void(FakeRun&)>& change) {
+  FakeRun run;
+  run.suite["limits"][3]["metric"] = metric;
+  run.suite["limits"][3].erase("clean_requests");
+  run.suite["limits"][3].erase("at_most");
+  run.suite["limits"][3][bound] = seconds;
+  change(run);
+  return run;
+}
+
 std::vector<Case> cases() {
   return {
       {"pass", "pass", 0, "contention/sla", "pass", "within_limit", {}},
@@ -157,6 +189,68 @@ std::vector<Case> cases() {
                                  {"method", "interval"}, {"at_least", 0.7},
                                  {"confidence", 0.9},    {"why", "batch deadline"}};
        })},
+      {"blocks_pass", "pass", 0, "contention/sla", "pass", "within_limit",
+       with_blocks(0.8, [](FakeRun&) {})},
+      {"blocks_fail", "fail", 1, "contention/sla", "fail", "outside_limit",
+       with_blocks(0.95, [](FakeRun& r) { r.violations = 80; })},
+      {"blocks_one_burst", "inconclusive", 2, "contention/sla", "inconclusive",
+       "needs_more_samples", with_blocks(0.8, [](FakeRun& r) { r.violations = 8; })},
+      {"blocks_burst_by_requests", "pass", 0, "contention/sla", "pass", "within_limit",
+       with_blocks(0.8,
+                   [](FakeRun& r) {
+                     r.violations = 8;
+                     r.suite["limits"][0]["dependence"] = "requests";
+                   })},
+      {"blocks_too_few", "inconclusive", 2, "contention/sla", "inconclusive", "too_few_blocks",
+       with_blocks(0.8, [](FakeRun& r) { r.suite["phases"][2]["measure_s"] = 19; })},
+      {"blocks_baseline_unanswered", "inconclusive", 2, "contention/sla", "inconclusive",
+       "baseline_unanswered",
+       with_blocks(0.8,
+                   [](FakeRun& r) {
+                     r.all_outcomes_in_baseline = "TIMEOUT_FIRST";
+                     r.suite["limits"][4]["phase"] = "contention";
+                   })},
+      {"change_pass", "pass", 0, "contention/slower", "pass", "within_limit",
+       with_change(-0.2, [](FakeRun&) {})},
+      {"change_nothing_missed_is_no_proof", "inconclusive", 2, "contention/slower", "inconclusive",
+       "interval_straddles_limit", with_change(-0.01, [](FakeRun&) {})},
+      {"change_fail", "fail", 1, "contention/slower", "fail", "outside_limit",
+       with_change(-0.1, [](FakeRun& r) { r.violations = 100; })},
+      {"change_baseline_unanswered", "inconclusive", 2, "contention/slower", "inconclusive",
+       "baseline_unanswered",
+       with_change(-0.1,
+                   [](FakeRun& r) {
+                     r.all_outcomes_in_baseline = "HTTP_ERROR";
+                     r.suite["limits"][4]["phase"] = "contention";
+                   })},
+      {"impact_late_enough", "fail", 1, "stall/back", "fail", "outside_limit",
+       with_time("inference.time_to_impact", "at_least", 3, [](FakeRun&) {})},
+      {"impact_none", "pass", 0, "stall/back", "pass", "within_limit",
+       with_time("inference.time_to_impact", "at_least", 3,
+                 [](FakeRun& r) {
+                   r.pause_s = 4;
+                   r.stall_hurts = false;
+                 })},
+      {"impact_none_and_short", "inconclusive", 2, "stall/back", "inconclusive", "no_impact",
+       with_time("inference.time_to_impact", "at_least", 30,
+                 [](FakeRun& r) { r.stall_hurts = false; })},
+      {"normal_latency_pass", "pass", 0, "stall/back", "pass", "within_limit",
+       with_time("inference.time_to_normal_latency", "at_most", 5,
+                 [](FakeRun& r) {
+                   r.suite["limits"][3]["clean_requests"] = 20;
+                   r.suite["limits"][3]["margin"] = 1.5;
+                 })},
+      {"normal_latency_never", "fail", 1, "stall/back", "fail", "outside_limit",
+       with_time("inference.time_to_normal_latency", "at_most", 5,
+                 [](FakeRun& r) {
+                   r.suite["limits"][3]["clean_requests"] = 20;
+                   r.slower["stall"] = 2;
+                 })},
+      {"drain_pass", "pass", 0, "stall/back", "pass", "within_limit",
+       with_time("inference.time_to_drain", "at_most", 5, [](FakeRun&) {})},
+      {"drain_fail", "fail", 1, "stall/back", "fail", "outside_limit",
+       with_time("inference.time_to_drain", "at_most", 2,
+                 [](FakeRun& r) { r.stall_recovers_s = 8; })},
       {"error_load_absent", "error", 3, "contention/sla", "error", "load_absent",
        with([](FakeRun& r) { r.trainer_rows = false; })},
       {"error_no_users", "error", 3, "stall/wait", "error", "load_absent",

@@ -136,6 +136,59 @@ TEST(Recovery, ClockUncertaintyWidensBothEnds) {
   EXPECT_NEAR(impact.interval->high, 1.15, 1e-6);
 }
 
+TEST(Recovery, LatencyIsNormalFromTheFirstRequestOfARunWhoseMedianIs) {
+  Scene scene([](double at) { return at > 61 && at < 66; });
+  const JudgeInput input = scene.read();
+  const FaultFacts fault = faults_of_phase(input, "stall")[0];
+  const Figure normal = time_to_normal_latency(input, "users", fault, {"", 20, 1.1});
+  ASSERT_TRUE(normal.value) << normal.missing;
+  EXPECT_NEAR(normal.interval->low, 1.5,
+              1e-6);  // the last slow one at 65.9 s, the revert by 64.4 s
+  EXPECT_NEAR(normal.interval->high, 2.0, 1e-6);
+  EXPECT_NEAR(number_at(normal.evidence, "usual_s"), 0.01, 1e-6);
+}
+
+TEST(Recovery, LatencyThatStaysHighIsCensored) {
+  Scene scene([](double at) { return at > 61; });
+  const JudgeInput input = scene.read();
+  const FaultFacts fault = faults_of_phase(input, "stall")[0];
+  const Figure never = time_to_normal_latency(input, "users", fault, {"", 20, 1.1});
+  EXPECT_TRUE(never.censored);
+  EXPECT_NEAR(never.interval->low, 9.6, 0.11);  // 20 requests before the end, at 74 s
+  EXPECT_FALSE(
+      time_to_normal_latency(input, "users", fault, {"", 20, 300}).censored);  // 2 s is normal
+}
+
+TEST(Recovery, TheBacklogIsGoneWhenNoMoreAreOpenThanUsual) {
+  // Every answer takes 1.01 s, so that 11 are open; the slow ones 3 s, the last of them until 68.9
+  // s.
+  Scene scene([](double at) { return at > 61 && at < 66; });
+  const JudgeInput input = scene.read();
+  const Figure drain = time_to_drain(input, "users", faults_of_phase(input, "stall")[0]);
+  ASSERT_TRUE(drain.value) << drain.missing;
+  EXPECT_EQ(integer_at(drain.evidence, "usual_open"), 11);
+  EXPECT_GT(integer_at(drain.evidence, "open_at_revert"), 25);
+  EXPECT_NEAR(drain.interval->low, 68.81 - 64.4, 0.02);
+  EXPECT_NEAR(drain.interval->high, 68.81 - 64, 0.02);
+}
+
+TEST(Recovery, RequestsWhoseEndIsNotKnownStayOpen) {
+  Scene scene([](double) { return false; });
+  for (int i = 0; i < 3; ++i) scene.rows.push_back(request(900 + i, 62, 0, "TIMEOUT_TOTAL"));
+  const JudgeInput input = scene.read();
+  const Figure drain = time_to_drain(input, "users", faults_of_phase(input, "stall")[0]);
+  EXPECT_TRUE(drain.censored);
+  EXPECT_NEAR(drain.interval->low, 76 - 64.4, 1e-6);
+}
+
+TEST(Recovery, NoImpactSaysForHowLongThereWasNone) {
+  Scene scene([](double) { return false; });
+  const JudgeInput input = scene.read();
+  EXPECT_NEAR(number_at(time_to_impact(input, "users", faults_of_phase(input, "stall")[0]).evidence,
+                        "watched_s"),
+              16, 1e-6);
+}
+
 TEST(Recovery, NotShownIsCensoredAtTheLastViolation) {
   Scene scene([](double at) { return at > 61 && at < 75; });
   const JudgeInput input = scene.read();
