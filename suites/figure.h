@@ -48,6 +48,7 @@ struct Figure {
 struct Question {
   const JudgedMetric* metric = nullptr;
   std::string load, phase, reference, quantile;
+  std::string signal = {};  // of metrics that are taken from one
   int clean_requests = 59;
   double confidence = 0.95;      // of the bounds beside an attainment
   bool without_dropped = false;  // as if requests that the client dropped had never been scheduled
