@@ -50,6 +50,19 @@ std::string default_role(const Plan& plan) {
   return plan.nodes_of("edge").empty() ? plan.nodes.front().role : "edge";
 }
 
+// The whole URL of a page, the base URL of a Prometheus.
+std::string source_url(const SignalPlan& signal, const ServicePlan* service,
+                       const std::string& instance,
+                       const std::function<std::string(const std::string&)>& url_of) {
+  const bool on_page = !signal.page.empty();
+  if (service != nullptr)
+    return page_base(service->start.empty() ? service->url : url_of(instance)) +
+           (on_page ? signal.path : "");
+  if (!on_page) return without_slash(signal.prometheus);
+  const bool has_path = signal.page.find('/', kScheme.size()) != std::string::npos;
+  return signal.page + (has_path ? "" : signal.path);
+}
+
 struct SignalCheck {
   const RawSignal& raw;
   const std::string& pointer;
@@ -283,19 +296,12 @@ Json collector_params(const Plan& plan, const LoadPlan& collector,
   Json signals = Json::array();
   for (const SignalPlan& signal : plan.signals) {
     if (signal.on != collector.on) continue;
-    const bool on_page = !signal.page.empty();
-    const std::string& where = on_page ? signal.page : signal.prometheus;
-    const ServicePlan* service = plan.service(where);
+    const ServicePlan* service =
+        plan.service(signal.page.empty() ? signal.prometheus : signal.page);
     Json sources = Json::array();
     for (const std::string& instance : signal.instances) {
-      std::string url;
-      if (service == nullptr)
-        url = on_page ? where : without_slash(where);
-      else
-        url = page_base(service->start.empty() ? service->url : url_of(instance)) +
-              (on_page ? signal.path : "");
-      if (on_page && url.find('/', kScheme.size()) == std::string::npos) url += signal.path;
-      sources.push_back({{"instance", instance}, {"url", url}});
+      sources.push_back(
+          {{"instance", instance}, {"url", source_url(signal, service, instance, url_of)}});
     }
     Json labels = Json::object();
     for (const auto& [key, value] : signal.labels) labels[key] = value;

@@ -5,6 +5,7 @@
 
 #include "harness/base/text.h"
 #include "reports/bootstrap.h"
+#include "suites/aborts.h"
 #include "suites/fault_parts.h"
 #include "suites/interval.h"
 #include "suites/metrics.h"
@@ -55,7 +56,8 @@ std::string interval_need(const Plan& plan, const Limit& limit) {
 }
 
 std::string limit_text(const Plan& plan, const Limit& limit) {
-  std::string out = limit.metric + (limit.quantile.empty() ? "" : " " + limit.quantile);
+  std::string out = limit.metric + (limit.quantile.empty() ? "" : " " + limit.quantile) +
+                    (limit.signal.empty() ? "" : " of " + limit.signal);
   if (limit.at_most) out += format(" <= %g", *limit.at_most);
   if (limit.at_least) out += format("%s >= %g", limit.at_most ? " and" : "", *limit.at_least);
   if (limit.method == "interval") return out + interval_need(plan, limit);
@@ -75,6 +77,27 @@ std::string limit_text(const Plan& plan, const Limit& limit) {
   out += spare < 0
              ? ": too few to pass"
              : format(" and passes with up to %lld violations", static_cast<long long>(spare));
+  return out;
+}
+
+std::string signal_text(const SignalPlan& signal) {
+  std::string what = signal.series.empty() ? signal.query : signal.series;
+  for (const auto& [key, value] : signal.labels) what += " " + key + "=" + value;
+  if (signal.as != "value") what = signal.as + " of " + what;
+  return what + format(", %s over %s, every %g s from the first %s node", signal.combine.c_str(),
+                       join(signal.instances, ", ").c_str(), signal.every_s, signal.on.c_str());
+}
+
+std::string signals_and_aborts(const Plan& plan) {
+  std::string out;
+  if (!plan.signals.empty()) out += "\nsignals\n";
+  for (const SignalPlan& signal : plan.signals)
+    out += "  " + signal.name + ": " + signal_text(signal) + "\n";
+  if (!plan.aborts.empty()) out += "\naborts: what ends the run early, faults reverted first\n";
+  for (const AbortPlan& abort : plan.aborts)
+    out += "  " + abort.check_id() + ": unless " + abort_rule(abort) +
+           (abort.phases.empty() ? "" : " (in " + join(abort.phases, ", ") + ")") +
+           "\n    why: " + abort.why + "\n";
   return out;
 }
 
@@ -114,6 +137,7 @@ std::string plan_text(const Plan& plan) {
     for (const FaultPlanEntry& fault : phase.faults)
       out += "           fault " + fault_words(fault) + fault_times(plan, fault) + "\n";
   }
+  out += signals_and_aborts(plan);
   out += "\nchecks\n";
   for (const Limit& limit : plan.limits)
     out +=
