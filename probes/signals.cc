@@ -127,8 +127,8 @@ class Sampler {
       std::int64_t at, took;
     };
     std::map<std::string, Asked> asked;  // several signals may be on one page
+    const std::int64_t now = monotonic_ns();
     for (Target& target : server.targets) {
-      const std::int64_t now = monotonic_ns();
       if (due(target) > now) continue;
       const std::int64_t tick =
           now >= end_ ? last_tick(target) : (now - begin_) / nanoseconds(target.signal->every_s);
@@ -136,11 +136,12 @@ class Sampler {
         row(target, Reading::nothing("not asked: the answer before took too long"), now, 0);
       auto found = asked.find(target.path);
       if (found == asked.end()) {
+        const std::int64_t begin = monotonic_ns();
         Result<signal::Page> page =
             signal::http_get(server.endpoint, target.path,
-                             now + nanoseconds(target.signal->timeout_s), context_.stop);
+                             begin + nanoseconds(target.signal->timeout_s), context_.stop);
         const std::int64_t at = monotonic_ns();
-        found = asked.emplace(target.path, Asked{std::move(page), at, at - now}).first;
+        found = asked.emplace(target.path, Asked{std::move(page), at, at - begin}).first;
       }
       if (context_.stop.stop_requested()) return;
       const Asked& answer = found->second;
@@ -216,9 +217,8 @@ class Signals final : public Probe {
         by_hand ? std::numeric_limits<std::int64_t>::max() : context.phases.back().end_ns;
     std::vector<std::jthread> threads;
     for (auto& [host, server] : servers_)
-      threads.emplace_back([&context, &server = server, begin, end] {
-        Sampler(context, begin, end).run(server);
-      });
+      threads.emplace_back(
+          [&context, &server = server, begin, end] { Sampler(context, begin, end).run(server); });
     return ok();
   }
 

@@ -201,7 +201,7 @@ std::string abort_rule(const AbortPlan& plan) {
   std::string out = plan.signal;
   if (plan.at_least) out = number_text(*plan.at_least) + " <= " + out;
   if (plan.at_most) out += " <= " + number_text(*plan.at_most);
-  if (plan.for_s > 0) out += format(" but for less than %g s", plan.for_s);
+  if (plan.for_s > 0) out += format(", or beyond for less than %g s", plan.for_s);
   if (plan.no_data_s > 0)
     out += format("%s data at least every %g s", plan.at_least || plan.at_most ? "," : ":",
                   plan.no_data_s);

@@ -42,7 +42,7 @@ class AbortCondition {
   std::optional<double> worst_;
 };
 
-// "queue <= 50 for 3 s", "good share of users >= 0.5 over 10 s"
+// "queue <= 50, or beyond for less than 3 s", "good share of users >= 0.5 over 10 s"
 std::string abort_rule(const AbortPlan& plan);
 
 // Fail: it ended the run on a measured value, or by the recording should have. Inconclusive: it

@@ -57,7 +57,7 @@ TEST(PlanText, SignalsAndAbortsSayWhatIsReadAndWhatEndsTheRun) {
   for (const char* line :
        {"  queue: depth q=a, sum over llm[0], llm[1], every 2 s from the first edge node\n",
         "  errors: rate(x[1m]), sum over 10.0.0.9:9090, every 1 s from the first edge node\n",
-        "  abort/busy: unless queue <= 50 but for less than 3 s, data at least every 10 s (in "
+        "  abort/busy: unless queue <= 50, or beyond for less than 3 s, data at least every 10 s (in "
         "stall)\n    why: drains\n"})
     EXPECT_NE(text.find(line), std::string::npos) << text;
 }

@@ -136,7 +136,7 @@ TEST(Aborts, OneThatWasWatchedToTheEndPasses) {
   AbortRun run;
   const Judgement judgement = run.judgement();
   expect(judgement, "pass", "abort_quiet");
-  EXPECT_EQ(text_at(abort_check(judgement), "rule"), "queue <= 10 but for less than 3 s");
+  EXPECT_EQ(text_at(abort_check(judgement), "rule"), "queue <= 10, or beyond for less than 3 s");
   EXPECT_EQ(text_at(judgement.verdict, "status"), "pass");
 }
 

@@ -103,7 +103,7 @@ TEST(Signals, WithoutDataNothingPasses) {
   SignalRun run;
   run.value = [](const std::string&, double) { return "status 404"; };
   expect(run.check(), "error", "no_samples");
-  EXPECT_EQ(text_at(run.check()["observed"]["evidence"], "no_data"), "llm[1]: status 404");
+  EXPECT_EQ(text_at(run.check()["observed"]["evidence"], "no_data"), "llm[0]: status 404");
   run.sampled = [](double) { return false; };
   expect(run.check(), "error", "no_samples");
 }
