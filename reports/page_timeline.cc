@@ -16,17 +16,18 @@ namespace {
 constexpr double kLeft = 58, kRight = 14;  // of the panels within the picture
 constexpr double kPhaseHeight = 26, kLaneHeight = 20, kAxisHeight = 34, kTitleHeight = 30,
                  kNoAnswerHeight = 18;
-constexpr double kLatencyHeight = 190, kRateHeight = 96, kMarkHeight = 18;
+constexpr double kLatencyHeight = 190, kRateHeight = 96, kSignalHeight = 56, kMarkHeight = 18;
 constexpr std::size_t kMostLanes = 12, kMostPanels = 4;
 
 struct Panel {
   const RequestSeries* requests = nullptr;  // or
-  const RateSeries* rate = nullptr;
+  const RateSeries* rate = nullptr;         // or
+  const SignalSeries* signal = nullptr;
   double top = 0, bottom = 0;  // of the plot; its title stands above
   double height() const {
     if (requests != nullptr)
       return kTitleHeight + kLatencyHeight + (requests->unanswered > 0 ? kNoAnswerHeight : 0);
-    return kTitleHeight + kRateHeight;
+    return kTitleHeight + (rate != nullptr ? kRateHeight : kSignalHeight);
   }
 };
 
@@ -58,8 +59,10 @@ class Drawing {
     for (const Panel& panel : panels_) {
       if (panel.requests != nullptr)
         latency(svg, panel);
-      else
+      else if (panel.rate != nullptr)
         rate(svg, panel);
+      else
+        signal(svg, panel);
     }
     axis(svg);
     lanes(svg);
@@ -97,9 +100,11 @@ class Drawing {
 
   void make_panels() {
     for (const RequestSeries& one : series_.requests)
-      if (panels_.size() < kMostPanels) panels_.push_back({&one, nullptr});
+      if (panels_.size() < kMostPanels) panels_.push_back({.requests = &one});
     for (const RateSeries& one : series_.training)
-      if (panels_.size() < 2 * kMostPanels) panels_.push_back({nullptr, &one});
+      if (panels_.size() < 2 * kMostPanels) panels_.push_back({.rate = &one});
+    for (const SignalSeries& one : series_.signals)
+      if (panels_.size() < 3 * kMostPanels) panels_.push_back({.signal = &one});
     double y =
         kPhaseHeight + static_cast<double>(lane_rows_) * kLaneHeight + (lane_rows_ > 0 ? 6 : 0);
     for (Panel& panel : panels_) {
@@ -241,6 +246,30 @@ class Drawing {
     svg.path("rate", edge);
     floors(svg, load, y);
     checkpoints(svg, load, panel.bottom + kMarkHeight / 2 + 1);
+  }
+
+  // A hole in the line where there was no data.
+  void signal(Svg& svg, const Panel& panel) const {
+    const SignalSeries& series = *panel.signal;
+    double low = 0, high = 0;
+    for (const auto& point : series.points) {
+      low = std::min(low, point.value.value_or(0));
+      high = std::max(high, point.value.value_or(0));
+    }
+    const Scale y{low, high > low ? high + (high - low) * 0.15 : low + 1, panel.bottom, panel.top,
+                  false};
+    frame(svg, panel, series.signal + ": signal");
+    for (const double tick : round_ticks(y.low, y.high, 2)) y_tick(svg, y(tick), digits(tick));
+    std::string steps;
+    bool drawn = false;
+    for (const auto& point : series.points) {
+      const bool inside = point.value && point.at_s >= x_.low && point.at_s <= x_.high;
+      if (inside)
+        steps += (drawn ? "L" : "M") + coordinate(x_(point.at_s)) + " " +
+                 coordinate(y(*point.value)) + (drawn ? "" : "h1");
+      drawn = inside;
+    }
+    svg.path("rate", steps);
   }
 
   // "training.retained at least 0.6" as steps a second, over the phase that it judges.

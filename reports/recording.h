@@ -46,6 +46,12 @@
 //             was an answer, addresses[{address, sent, answered}], moment, control, fault
 //             echoes to a node, over the best of its addresses
 //   sample    metric, value, unit, labels{}               any other probe's number
+//   signal    signal, instance, tick, at, took (ns, of the answer), value or no_data (why there is none)
+//             one instance of a signal at one sample; ticks count from 0, and each has a row of every
+//             instance. Of counters value is the increase since the sample at `since`, and resets
+//             says how many had begun anew
+//   abort     abort (id), at, value (null: for want of data), detail     a condition that ended the
+//   run; a stop row follows
 //   fault     fault (id), state, node, at, detail, evidence{}   planned armed injected effective
 //   not_effective
 //             reverting guard_lost clean dirty, or refused not_injected (nothing was touched); at =
@@ -66,7 +72,7 @@
 //             service instance or a fault id of the plan; at may be missing: then it touches every
 //             phase
 //   note      message                                     for people
-//   stop      at, why (end | signal 2 | error: ...)       the run leaves its timeline
+//   stop      at, why (end | signal 2 | abort ID: ... | error: ...)       the run leaves its timeline
 //   end       at                                          last row of a complete recording
 #pragma once
 

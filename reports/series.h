@@ -41,10 +41,20 @@ struct CheckpointMark {
   bool complete = true;
 };
 
+struct SignalSeries {
+  std::string signal;
+  struct Point {
+    double at_s = 0;
+    std::optional<double> value;  // nothing: no data
+  };
+  std::vector<Point> points;
+};
+
 struct TimelineSeries {
   std::vector<RequestSeries> requests;
   std::vector<RateSeries> training;
   std::vector<CheckpointMark> checkpoints;
+  std::vector<SignalSeries> signals;
 };
 
 // At most `most` points that look like all of them: of points with the same outcome that would lie

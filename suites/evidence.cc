@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "harness/base/text.h"
+#include "suites/signals.h"
 
 namespace mixproof {
 namespace {
@@ -195,6 +196,12 @@ struct RowReader {
       const Error error = error_from_json(row);
       out.errors.push_back({what, node, error.message, error.code, at});
     }
+    if (kind == "abort") {
+      const Json* value = member(row, "value");
+      const bool measured = value != nullptr && value->is_number();
+      out.aborts.push_back({text_at(row, "abort"), text_at(row, "detail"), at,
+                            measured ? std::optional(value->get<double>()) : std::nullopt});
+    }
     if (kind == "stop") {
       out.stop_why = text_at(row, "why");
       out.stop_at = at;
@@ -291,6 +298,7 @@ Evidence read_evidence(const Plan& plan, std::span<const Json> rows) {
   }
   out.clocks.finish();
   const RowReader reader{out};
+  SignalParts signals;
   for (const Json& row : rows) {
     const std::string kind = text_at(row, "row");
     if (kind == "request")
@@ -305,9 +313,12 @@ Evidence read_evidence(const Plan& plan, std::span<const Json> rows) {
       reader.resume(row);
     else if (kind == "phase")
       reader.phase(row);
+    else if (kind == "signal")
+      add_signal_row(row, out.clocks, signals);
     else if (kind != "clock" && kind != "progress" && kind != "reachability" && kind != "sample")
       reader.other(kind, row);
   }
+  out.signals = signal_samples(plan, signals);
   for (auto& [name, load] : out.loads) sort_load(load);
   if (!plan.phases.empty())
     if (const auto first = out.phases.find(plan.phases.front().name);

@@ -116,6 +116,23 @@ struct FaultState {
   Json evidence = nullptr;
 };
 
+// One reading of a signal over all its instances: see suites/signals.h.
+struct SignalSample {
+  std::int64_t tick = 0, at = 0;  // controller clock; the newest of its parts
+  std::int64_t since = 0;         // of counters: where the increase begins; 0: not known
+  std::optional<double> value;    // as the signal says: value, rate or increase
+  double increase = 0;            // of counters
+  std::int64_t resets = 0;
+  std::string no_data;  // why there is no value
+};
+
+// The controller's notice that an abort ended the run; without a value: for want of data.
+struct AbortEvent {
+  std::string id, detail;
+  std::int64_t at = 0;
+  std::optional<double> value;
+};
+
 struct RunError {
   std::string what, node, message;
   Code code = Code::kInternal;
@@ -141,6 +158,8 @@ struct Evidence {
   std::vector<std::pair<std::string, std::int64_t>> lost;  // node, when
   std::vector<std::string> lost_why;                       // beside `lost`
   std::vector<RunError> errors;
+  std::map<std::string, std::vector<SignalSample>> signals;  // by name, by tick
+  std::vector<AbortEvent> aborts;
   std::vector<std::string> ready;
   std::vector<std::string> notes;
   std::string stop_why;  // of the stop row

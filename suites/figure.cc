@@ -8,6 +8,7 @@
 #include "suites/fault_evidence.h"
 #include "suites/recovery.h"
 #include "suites/request_metrics.h"
+#include "suites/signals.h"
 #include "suites/training_metrics.h"
 #include "suites/training_survival.h"
 
@@ -22,6 +23,7 @@ bool runs(const PhasePlan& phase, const std::string& load) {
 
 std::vector<double> samples_of(const JudgeInput& input, const Question& question,
                                std::string_view metric, const std::string& phase) {
+  if (question.metric->probe == kSignalMetrics) return signal_values(input, question.signal, phase);
   if (metric.starts_with("training.checkpoint_"))
     return checkpoint_samples(input, question.load, phase, metric);
   if (question.metric->probe == "training")
@@ -137,6 +139,12 @@ Stretch stretch_of(const JudgeInput& input, const std::string& load, const std::
 }
 
 Figure derive(const JudgeInput& input, const Question& question) {
+  if (question.metric->probe == kSignalMetrics) {
+    if (question.metric->kind == MetricKind::kInterval)
+      return signal_increase(input, question.signal, question.phase);
+    if (std::optional<Figure> gaps = signal_gaps(input, question.signal, question.phase))
+      return std::move(*gaps);
+  }
   switch (question.metric->kind) {
     case MetricKind::kSamples:
       return quantile_figure(samples_of(input, question, question.metric->id, question.phase),

@@ -51,6 +51,7 @@ struct Figure {
 struct Question {
   const JudgedMetric* metric = nullptr;
   std::string load, phase, reference, quantile;
+  std::string signal = {};  // of metrics that are taken from one
   int clean_requests = 59;
   double margin = 1.1;           // of time_to_normal_latency
   bool by_blocks = false;        // attainment: bounds for requests that share their fate

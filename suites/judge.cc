@@ -5,6 +5,7 @@
 
 #include "harness/base/text.h"
 #include "reports/verdict.h"
+#include "suites/aborts.h"
 #include "suites/fault_evidence.h"
 #include "suites/fault_parts.h"
 #include "suites/limits.h"
@@ -88,6 +89,11 @@ Json events_of(const Evidence& evidence) {
                       {"what", error.what},
                       {"detail", std::string(code_name(error.code)) + ": " + error.message}});
   add_survival(evidence, events);
+  for (const AbortEvent& abort : evidence.aborts)
+    events.push_back({{"kind", "abort"},
+                      {"at_s", evidence.seconds(abort.at)},
+                      {"what", abort.id},
+                      {"detail", abort.detail}});
   if (!evidence.stop_why.empty())
     events.push_back({{"kind", "stop"},
                       {"at_s", evidence.seconds(evidence.stop_at)},
@@ -160,6 +166,9 @@ std::string signal_of(const std::string& why) {
 bool accounted_for(const Plan& plan, const RunError& error) {
   const std::string base = error.what.substr(0, error.what.find('['));
   if (plan.service(base) != nullptr) return true;
+  if (plan.worker(base) != nullptr && plan.load(base) == nullptr)
+    return !plan.aborts.empty() || std::any_of(plan.limits.begin(), plan.limits.end(),
+                                               [](const Limit& l) { return !l.signal.empty(); });
   if (plan.load(base) != nullptr)
     return std::any_of(plan.limits.begin(), plan.limits.end(),
                        [&](const Limit& l) { return l.load == base; });
@@ -176,9 +185,19 @@ RunOutcome outcome_of(const JudgeInput& input, const std::vector<Check>& checks,
   out.incomplete = !evidence.has_end || !evidence.has_begin;
   for (const RunError& error : evidence.errors)
     if (!accounted_for(input.plan, error)) out.incomplete = true;
+  for (const AbortEvent& event : evidence.aborts)
+    if (std::none_of(input.plan.aborts.begin(), input.plan.aborts.end(),
+                     [&](const AbortPlan& abort) { return abort.id == event.id; }))
+      out.incomplete = true;
   out.signal = signal_of(evidence.stop_why);
+  // What an abort left unmeasured follows from it: the abort's own check decides.
+  const auto follows = [&evidence](const Check& check) {
+    return !evidence.aborts.empty() && check.status == VerdictStatus::kError &&
+           (check.reason == "not_run" || check.reason == "phase_incomplete");
+  };
   for (const Check& check : checks)
-    out.checks.push_back({check.limit.check_id(), check.status, check.limit.required});
+    out.checks.push_back(
+        {check.limit.check_id(), check.status, check.limit.required && !follows(check)});
   return out;
 }
 
@@ -201,6 +220,8 @@ Json verdict_json(const JudgeInput& input, const RunOutcome& outcome,
   if (!input.evidence.has_end) reasons.push_back("the recording has no end: the run was cut");
   if (outcome.unsafe) reasons.push_back("a fault is not proved clean");
   if (!outcome.signal.empty()) reasons.push_back("the run was ended by " + outcome.signal);
+  for (const AbortEvent& abort : input.evidence.aborts)
+    reasons.push_back("the run was ended by abort " + abort.id + ": " + abort.detail);
   if (verdict.judged == 0) reasons.push_back("no required check was judged");
   for (const RunError& error : input.evidence.errors)
     if (!accounted_for(input.plan, error)) reasons.push_back(error.what + ": " + error.message);
@@ -213,14 +234,18 @@ Json verdict_json(const JudgeInput& input, const RunOutcome& outcome,
 Judgement judge(const Plan& plan, std::span<const Json> rows) {
   const Evidence evidence = read_evidence(plan, rows);
   const JudgeInput input{plan, evidence};
-  const std::vector<Check> checks = judge_limits(input);
+  std::vector<Check> checks = judge_limits(input);
+  for (const AbortPlan& abort : plan.aborts) checks.push_back(judge_abort(input, abort));
   Safety safety = safety_of(input);
   Judgement out;
   out.partial = !evidence.has_end;
   out.observed = observed(plan, rows);
   out.metrics = metric_rows(input, out.observed);
   out.checks = Json::array();
-  for (const Check& check : checks) out.checks.push_back(check_json(check));
+  for (std::size_t i = 0; i < checks.size(); ++i)
+    out.checks.push_back(i < plan.limits.size()
+                             ? check_json(checks[i])
+                             : abort_check_json(checks[i], plan.aborts[i - plan.limits.size()]));
   out.timeline = timeline_of(input);
   out.verdict = verdict_json(input, outcome_of(input, checks, safety.unsafe), checks);
   out.safety = std::move(safety.json);

@@ -13,6 +13,7 @@
 #include "suites/interval_text.h"
 #include "suites/recovery.h"
 #include "suites/resolve.h"
+#include "suites/signals.h"
 #include "suites/validity.h"
 
 namespace mixproof {
@@ -52,6 +53,14 @@ constexpr ReasonRow kReasons[] = {
     {"not_effective", "the fault was not proved effective for its time"},
     {"measurement_invalid", "the figures may be the load generator's or the clock's own doing"},
     {"n_too_small", "too few samples for a 95 % interval of that quantile"},
+    {"signal_gaps",
+     "fewer than four of five samples of the signal had data, or it was silent for too long"},
+    {"signal_reset",
+     "a counter began anew or samples were missed: only the least that it grew by is known"},
+    {"abort_no_data", "the run was ended because the signal had no data"},
+    {"abort_held", "the run was ended: the condition held"},
+    {"abort_missed", "by the recording the condition held, but the run went on"},
+    {"abort_quiet", "watched to the end; the condition never held"},
     {"too_few_blocks", "a phase holds fewer than 20 blocks: how much they differ is not known"},
     {"baseline_unanswered",
      "so many requests of the baseline got no answer that the length of a block is not known"},
@@ -93,7 +102,9 @@ Judged compare_interval(const Interval& interval, bool censored, const Limit& li
   const bool maybe_over = limit.at_most && !(high <= *limit.at_most);
   const bool maybe_under = limit.at_least && !(interval.low >= *limit.at_least);
   if (maybe_over || maybe_under)
-    return {kInconclusive, censored ? "not_recovered" : "interval_straddles_limit"};
+    return {kInconclusive, !censored              ? "interval_straddles_limit"
+                           : limit.signal.empty() ? "not_recovered"
+                                                  : "signal_reset"};
   return {kPass, "within_limit"};
 }
 
@@ -113,7 +124,7 @@ Judged compare_binomial(const Figure& figure, const Limit& limit) {
 
 Judged compare(const Figure& figure, const Limit& limit, MetricKind kind) {
   if (figure.missing == "n_too_small" || figure.missing == "too_few_blocks" ||
-      figure.missing == "baseline_unanswered")
+      figure.missing == "baseline_unanswered" || figure.missing == "signal_gaps")
     return {kInconclusive, figure.missing};
   if (figure.missing == "no_impact") return compare_no_impact(figure, limit);
   if (!figure.missing.empty()) return {kError, figure.missing};
@@ -132,6 +143,7 @@ Judged compare(const Figure& figure, const Limit& limit, MetricKind kind) {
 std::string noun_of(const Limit& limit) {
   std::string out = limit.metric.substr(limit.metric.find('.') + 1);
   std::replace(out.begin(), out.end(), '_', ' ');
+  if (!limit.signal.empty()) out = limit.signal + " " + out;
   return limit.quantile.empty() ? out : out + " " + limit.quantile;
 }
 
@@ -169,7 +181,7 @@ std::string figure_text(const Limit& limit, const Figure& figure) {
   if (!figure.missing.empty()) return noun + format(" has no value (n %lld)", n);
   if (figure.infinite)
     return noun + format(" is infinite: a request got no complete answer (n %lld)", n);
-  if (figure.censored)
+  if (figure.censored && limit.signal.empty())
     return noun + " more than " + with_unit(figure.interval->low, unit) +
            (member(figure.evidence, "clean_seen") == nullptr
                 ? std::string()
@@ -198,6 +210,7 @@ Question question_of(const Limit& limit) {
           .phase = limit.phase,
           .reference = limit.reference,
           .quantile = limit.quantile,
+          .signal = limit.signal,
           .clean_requests = limit.clean_requests,
           .margin = limit.margin,
           .by_blocks = limit.dependence == "blocks",
@@ -254,7 +267,8 @@ void apply_trust(const JudgeInput& input, Check& check) {
         return;
       }
   const auto [from, until] = evidence_range(input, limit);
-  std::string trouble = measurement_trouble(input, limit.load, from, until);
+  std::string trouble = limit.signal.empty() ? measurement_trouble(input, limit.load, from, until)
+                                             : signal_trouble(input, limit.signal);
   for (const std::string& phase : phases)
     if (trouble.empty() && phase != limit.phase) {
       const PhaseWindow& window = input.evidence.phases.at(phase);
@@ -353,7 +367,8 @@ std::string bound_text(const Limit& limit) {
 std::string rule_text(const Limit& limit) {
   const std::string_view unit = judged_metric(limit.metric)->unit;
   std::string what = limit.metric + (limit.quantile.empty() ? "" : " " + limit.quantile) +
-                     (limit.load.empty() ? "" : " of " + limit.load) + " in " + limit.phase +
+                     (limit.load.empty() ? "" : " of " + limit.load) +
+                     (limit.signal.empty() ? "" : " of " + limit.signal) + " in " + limit.phase +
                      (limit.reference.empty() ? "" : " against " + limit.reference);
   std::string out;
   if (limit.at_least) out = with_unit(*limit.at_least, unit) + " <= " + what;
@@ -393,6 +408,7 @@ Json check_json(const Check& check) {
       {"limit", bounds},        {"why", limit.why},           {"status", status_name(check.status)},
       {"reason", check.reason}, {"detail", check.detail}};
   for (const auto& [key, value] : {std::pair{"load", &limit.load},
+                                   {"signal", &limit.signal},
                                    {"reference", &limit.reference},
                                    {"owner", &limit.owner},
                                    {"quantile", &limit.quantile},

@@ -9,6 +9,7 @@
 #include "suites/observed.h"
 #include "suites/recovery.h"
 #include "suites/request_metrics.h"
+#include "suites/signals.h"
 #include "suites/training_survival.h"
 
 namespace mixproof {
@@ -22,6 +23,7 @@ class RowWriter {
     for (const std::string& load : phase.run)
       for (const JudgedMetric& metric : judged_metrics())
         if (metric.probe == input_.plan.load(load)->probe) load_metric(metric, phase, load);
+    for (const SignalPlan& signal : input_.plan.signals) signal_metrics(signal, phase.name);
     for (const FaultFacts& fault : faults_of_phase(input_, phase.name))
       for (const JudgedMetric& metric : judged_metrics())
         if (metric.kind == MetricKind::kFault &&
@@ -84,6 +86,19 @@ class RowWriter {
     if (summary.infinite > 0) out["infinite_samples"] = summary.infinite;
     if (summary.n == 0) out["missing_reason"] = "no_samples";
     rows_.push_back(std::move(out));
+  }
+
+  void signal_metrics(const SignalPlan& signal, const std::string& phase) {
+    const Json labels = {{"signal", signal.name}, {"phase", phase}};
+    const Question question{
+        .metric = judged_metric("signal.value"), .phase = phase, .signal = signal.name};
+    samples(question, labels);
+    if (const std::optional<Figure> gaps = signal_gaps(input_, signal.name, phase)) {
+      rows_.back()["missing_reason"] = gaps->missing;
+      rows_.back()["evidence"] = gaps->evidence;
+    }
+    if (signal.is_counter())
+      add(*judged_metric("signal.increase"), labels, signal_increase(input_, signal.name, phase));
   }
 
   // Against the first phase without a fault that runs the load, and against those that limits name.

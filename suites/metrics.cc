@@ -93,6 +93,13 @@ constexpr JudgedMetric kMetrics[] = {
      "training", kNumber},
     {"training.retained", "1", "higher", "step rate over that of the reference phase", "training",
      kRatio},
+    {"signal.value", "1", "none",
+     "the series' value at each sample of the window; of a counter its increase since the sample before, or that a "
+     "second, as the signal says",
+     kSignalMetrics, kSamples},
+    {"signal.increase", "1", "none",
+     "by how much a counter grew in the window: between what its samples within show, and those that overlap it",
+     kSignalMetrics, kInterval},
     {"fault.effect_delay", "s", "lower",
      "from when the fault was due to the acknowledged injection", "", kFault},
     {"fault.revert_delay", "s", "lower",

@@ -20,6 +20,9 @@ enum class MetricKind {
   kReported,    // in the report; takes no limit
 };
 
+// Stands for the load where a metric is taken from a signal.
+inline constexpr std::string_view kSignalMetrics = "signal";
+
 struct JudgedMetric {
   std::string_view id, unit, better, help;  // better: lower, higher, none
   std::string_view probe;                   // the load that it is taken from; empty for faults

@@ -6,6 +6,7 @@
 #include "harness/base/text.h"
 #include "suites/fault_parts.h"
 #include "suites/plan_check.h"
+#include "suites/signal_check.h"
 #include "suites/suite_params.h"
 
 namespace mixproof {
@@ -144,7 +145,7 @@ Status add_load(const RawLoad& raw, const std::string& name, const Catalogue& ca
   if (plan.service(name) != nullptr) return invalid_at(pointer, "a service has that name too");
   std::vector<std::string> known;
   for (const auto& [probe, entry] : catalogue.probes)
-    if (entry.load) known.push_back(probe);
+    if (entry.load && probe != kSignalsProbe) known.push_back(probe);
   TRY(check_known(pointer + "/probe", "load", load.probe, known));
   TRY(check_known(pointer + "/on", "role", load.on, roles_of(plan)));
   std::vector<std::string> services;
@@ -209,6 +210,13 @@ Status add_limits(const RawSuite& suite, const Catalogue& catalogue, Plan& plan)
 }  // namespace
 
 const LoadPlan* Plan::load(const std::string& wanted) const { return find_named(loads, wanted); }
+const LoadPlan* Plan::worker(const std::string& wanted) const {
+  const LoadPlan* found = find_named(loads, wanted);
+  return found != nullptr ? found : find_named(collectors, wanted);
+}
+const SignalPlan* Plan::signal(const std::string& wanted) const {
+  return find_named(signals, wanted);
+}
 const ServicePlan* Plan::service(const std::string& wanted) const {
   return find_named(services, wanted);
 }
@@ -243,6 +251,8 @@ Result<Plan> make_plan(const Json& suite, const Catalogue& catalogue, std::uint6
   TRY(add_services(raw, catalogue, plan));
   for (const auto& [name, load] : raw.loads) TRY(add_load(load, name, catalogue, plan));
   TRY(add_phases(raw, catalogue, plan));
+  TRY(add_signals(raw, plan));
+  TRY(add_aborts(raw, plan));
   TRY(add_limits(raw, catalogue, plan));
   return plan;
 }

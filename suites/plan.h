@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/base/json.h"
+#include "suites/signal_plan.h"
 
 namespace mixproof {
 
@@ -117,7 +118,7 @@ struct PhasePlan {
 };
 
 struct Limit {
-  std::string id, metric, load, phase, reference, why, owner;
+  std::string id, metric, load, signal, phase, reference, why, owner;
   std::string check_id() const { return phase + "/" + id; }  // unique; names the check in reports
   std::string method;                                        // direct | binomial | interval
   std::string dependence;                                    // binomial: requests | blocks
@@ -141,9 +142,14 @@ struct Plan {
   std::vector<LoadPlan> loads;
   std::vector<PhasePlan> phases;
   std::vector<Limit> limits;
-  Json suite = nullptr;  // as read, after --set
+  std::vector<SignalPlan> signals;
+  std::vector<AbortPlan> aborts;
+  std::vector<LoadPlan> collectors;  // one a role that collects signals; derived from them
+  Json suite = nullptr;              // as read, after --set
 
   const LoadPlan* load(const std::string& name) const;
+  const LoadPlan* worker(const std::string& name) const;  // a load or a collector
+  const SignalPlan* signal(const std::string& name) const;
   const ServicePlan* service(const std::string& name) const;
   const PhasePlan* phase(const std::string& name) const;
   std::vector<std::string> nodes_of(const std::string& role) const;

@@ -9,6 +9,7 @@
 #include "suites/holm.h"
 #include "suites/interval.h"
 #include "suites/metrics.h"
+#include "suites/signal_check.h"
 #include "suites/training_survival.h"
 
 namespace mixproof {
@@ -75,6 +76,8 @@ struct LimitCheck {
   Error here(const std::string& what) const { return invalid_at(pointer, what); }
 
   Status check_load() const {
+    if (metric.probe == kSignalMetrics) return check_signal_limit(limit, pointer, plan);
+    if (!limit.signal.empty()) return at("signal", limit.metric + " is not taken from a signal");
     if (metric.probe.empty()) {
       if (!limit.load.empty())
         return at("load", limit.metric + " belongs to faults, not to a load");

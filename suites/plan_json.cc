@@ -5,6 +5,7 @@
 
 #include "suites/check_power.h"
 #include "suites/plan.h"
+#include "suites/signal_check.h"
 
 namespace mixproof {
 namespace {
@@ -57,6 +58,7 @@ Json limit_json(const Plan& plan, const Limit& l) {
   return {{"id", l.id},
           {"metric", l.metric},
           {"load", l.load},
+          {"signal", l.signal},
           {"phase", l.phase},
           {"reference", l.reference},
           {"why", l.why},
@@ -72,6 +74,39 @@ Json limit_json(const Plan& plan, const Limit& l) {
           {"required", l.required},
           {"skip", l.skip},
           {"power", {{"text", power.text}, {"numbers", power.numbers}}}};
+}
+
+Json signal_json(const SignalPlan& s) {
+  Json labels = Json::object();
+  for (const auto& [key, value] : s.labels) labels[key] = value;
+  return {{"name", s.name},
+          {"on", s.on},
+          {"page", s.page},
+          {"path", s.path},
+          {"series", s.series},
+          {"labels", labels},
+          {"query", s.query},
+          {"combine", s.combine},
+          {"prometheus", s.prometheus},
+          {"as", s.as},
+          {"every_s", s.every_s},
+          {"timeout_s", s.timeout_s},
+          {"instances", s.instances}};
+}
+
+Json abort_json(const AbortPlan& a) {
+  return {{"id", a.id},
+          {"why", a.why},
+          {"phases", a.phases},
+          {"signal", a.signal},
+          {"at_most", optional_number(a.at_most)},
+          {"at_least", optional_number(a.at_least)},
+          {"for_s", a.for_s},
+          {"no_data_s", a.no_data_s},
+          {"load", a.load},
+          {"good_share_at_least", a.good_share_at_least},
+          {"over_s", a.over_s},
+          {"least_requests", a.least_requests}};
 }
 
 template <typename Items, typename Writer>
@@ -251,6 +286,7 @@ void read_limit(Reader& r, Limit& l) {
   for (const auto& [key, out] : {std::pair{"id", &l.id},
                                  {"metric", &l.metric},
                                  {"load", &l.load},
+                                 {"signal", &l.signal},
                                  {"phase", &l.phase},
                                  {"reference", &l.reference},
                                  {"why", &l.why},
@@ -268,9 +304,55 @@ void read_limit(Reader& r, Limit& l) {
   r.flag("required", l.required);
 }
 
+void read_signal(Reader& r, SignalPlan& s) {
+  for (const auto& [key, out] : {std::pair{"name", &s.name},
+                                 {"on", &s.on},
+                                 {"page", &s.page},
+                                 {"prometheus", &s.prometheus},
+                                 {"path", &s.path},
+                                 {"series", &s.series},
+                                 {"query", &s.query},
+                                 {"combine", &s.combine},
+                                 {"as", &s.as}})
+    r.text(key, *out);
+  Json labels = nullptr;
+  r.any("labels", labels);
+  for (auto it = labels.begin(); it != labels.end(); ++it)
+    s.labels[it.key()] = text_at(labels, it.key());
+  r.number("every_s", s.every_s);
+  r.number("timeout_s", s.timeout_s);
+  r.texts("instances", s.instances);
+}
+
+void read_abort(Reader& r, AbortPlan& a) {
+  r.text("id", a.id);
+  r.text("why", a.why);
+  r.texts("phases", a.phases);
+  r.text("signal", a.signal);
+  r.optional("at_most", a.at_most);
+  r.optional("at_least", a.at_least);
+  r.number("for_s", a.for_s);
+  r.number("no_data_s", a.no_data_s);
+  r.text("load", a.load);
+  r.number("good_share_at_least", a.good_share_at_least);
+  r.number("over_s", a.over_s);
+  r.whole("least_requests", a.least_requests);
+}
+
 void read_node(Reader& r, NodePlan& n) {
   r.text("name", n.name);
   r.text("role", n.role);
+}
+
+Status check_pointers(const Plan& plan) {
+  for (const SignalPlan& signal : plan.signals)
+    if (plan.nodes_of(signal.on).empty() || signal.instances.empty() || !(signal.every_s > 0))
+      return Error{Code::kCorrupt, "plan/signals: " + signal.name + " points nowhere"};
+  for (const AbortPlan& abort : plan.aborts)
+    if (abort.signal.empty() ? plan.load(abort.load) == nullptr || !plan.load(abort.load)->slo
+                             : plan.signal(abort.signal) == nullptr)
+      return Error{Code::kCorrupt, "plan/aborts: " + abort.id + " points nowhere"};
+  return ok();
 }
 
 }  // namespace
@@ -294,6 +376,8 @@ Json plan_to_json(const Plan& plan) {
       {"loads", list_json(plan.loads, load_json)},
       {"phases", list_json(plan.phases, phase_json)},
       {"limits", list_json(plan.limits, [&plan](const Limit& l) { return limit_json(plan, l); })},
+      {"signals", list_json(plan.signals, signal_json)},
+      {"aborts", list_json(plan.aborts, abort_json)},
       {"suite", plan.suite}};
 }
 
@@ -313,6 +397,8 @@ Result<Plan> plan_from_json(const Json& json) {
   r.items("loads", plan.loads, read_load);
   r.items("phases", plan.phases, read_phase);
   r.items("limits", plan.limits, read_limit);
+  r.items("signals", plan.signals, read_signal);
+  r.items("aborts", plan.aborts, read_abort);
   r.any("suite", plan.suite);
   if (!r.error().empty()) return Error{Code::kCorrupt, r.error()};
   char* end = nullptr;
@@ -323,8 +409,11 @@ Result<Plan> plan_from_json(const Json& json) {
                  "plan/schema_version is " + plan.schema_version + ", not " + kSuiteSchemaVersion};
   for (const Limit& limit : plan.limits)
     if (plan.phase(limit.phase) == nullptr ||
-        (!limit.load.empty() && plan.load(limit.load) == nullptr))
+        (!limit.load.empty() && plan.load(limit.load) == nullptr) ||
+        (!limit.signal.empty() && plan.signal(limit.signal) == nullptr))
       return Error{Code::kCorrupt, "plan/limits: " + limit.check_id() + " points nowhere"};
+  TRY(check_pointers(plan));
+  plan.collectors = collectors_of(plan);
   return plan;
 }
 

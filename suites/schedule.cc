@@ -36,6 +36,8 @@ Schedule make_schedule(const Plan& plan) {
                             phase.begin_s + fault.at_s + fault.for_s});
   }
   for (const LoadPlan& load : plan.loads) add_spans(plan, load, out.loads);
+  for (const LoadPlan& collector : plan.collectors)
+    out.loads.push_back({collector.name, 0, out.length_s, out.phases});
   std::stable_sort(out.loads.begin(), out.loads.end(),
                    [](const LoadSpan& a, const LoadSpan& b) { return a.begin_s < b.begin_s; });
   std::stable_sort(out.faults.begin(), out.faults.end(),

@@ -29,7 +29,9 @@ struct FaultTime {
 
 struct Schedule {
   std::vector<PhaseTime> phases;
-  std::vector<LoadSpan> loads;  // by begin, then in the plan's order; a load appears once a stretch
+  // By begin, then in the plan's order; a load appears once a stretch. Collectors of signals are
+  // among them: each has one, over all phases.
+  std::vector<LoadSpan> loads;
   std::vector<FaultTime> faults;  // by inject_s, then in the plan's order
   double length_s = 0;
 };

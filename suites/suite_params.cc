@@ -3,6 +3,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "suites/signal_check.h"
+
 namespace mixproof {
 namespace {
 
@@ -89,6 +91,7 @@ Params limit_params(RawLimit& raw) {
       required(text("id", &limit.id, "unique within its phase")),
       required(text("metric", &limit.metric, "what is bounded")),
       text("load", &limit.load, "whose metric"),
+      text("signal", &limit.signal, "of signal.value and signal.increase: which signal"),
       required(text("phase", &limit.phase, "in which phase")),
       text("reference", &limit.reference, "the phase that relative metrics are compared with"),
       required(
@@ -150,6 +153,13 @@ Params suite_params(RawSuite& suite) {
                          if (index >= suite.phases.size()) suite.phases.resize(index + 1);
                          return phase_params(suite.phases[index]);
                        })),
+      map_of("signals", "series read from elsewhere, on the run's timeline",
+             [&suite](const std::string& name) { return signal_params(suite.signals[name]); }),
+      list_of("aborts", "conditions that end the run early",
+              [&suite](std::size_t index) {
+                if (index >= suite.aborts.size()) suite.aborts.resize(index + 1);
+                return abort_params(suite.aborts[index]);
+              }),
       required(list_of("limits", "what is judged", [&suite](std::size_t index) {
         if (index >= suite.limits.size()) suite.limits.resize(index + 1);
         return limit_params(suite.limits[index]);

@@ -31,6 +31,20 @@ struct RawLimit {
        has_clean_requests = false, has_margin = false;
 };
 
+struct RawSignal {
+  SignalPlan plan;
+  Json labels = nullptr;
+  bool has_timeout = false;
+};
+
+struct RawAbort {
+  AbortPlan plan;
+  double at_most = 0, at_least = 0;
+  std::int64_t least_requests = 20;
+  bool has_at_most = false, has_at_least = false, has_share = false, has_for = false,
+       has_no_data = false, has_over = false, has_least_requests = false;
+};
+
 struct RawSuite {
   std::string schema_version, name, claim, placement = "none";
   double lease_s = 15, renew_s = 5;
@@ -39,6 +53,8 @@ struct RawSuite {
   std::map<std::string, RawLoad> loads;
   std::vector<PhasePlan> phases;
   std::vector<RawLimit> limits;
+  std::map<std::string, RawSignal> signals;
+  std::vector<RawAbort> aborts;
 };
 
 // Bound to `suite`, which must outlive what is returned.

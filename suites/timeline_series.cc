@@ -12,7 +12,7 @@
 namespace mixproof {
 namespace {
 
-constexpr std::size_t kMostPoints = 3000, kMostCheckpoints = 400;
+constexpr std::size_t kMostPoints = 3000, kMostCheckpoints = 400, kMostSamples = 1000;
 constexpr double kMostBins = 600;
 
 RequestSeries requests_of(const Evidence& evidence, const LoadPlan& load,
@@ -121,6 +121,19 @@ std::vector<CheckpointMark> checkpoints_of(const Evidence& evidence, std::span<c
   return out;
 }
 
+// Of samples too close to be told apart, the largest stands for all.
+SignalSeries signal_of(const Evidence& evidence, const std::string& name,
+                       const std::vector<SignalSample>& samples) {
+  SignalSeries out{.signal = name, .points = {}};
+  const std::size_t every = 1 + samples.size() / kMostSamples;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (i % every == 0) out.points.push_back({evidence.seconds(samples[i].at), std::nullopt});
+    std::optional<double>& value = out.points.back().value;
+    if (samples[i].value) value = std::max(value.value_or(*samples[i].value), *samples[i].value);
+  }
+  return out;
+}
+
 }  // namespace
 
 TimelineSeries timeline_series(const Plan& plan, std::span<const Json> rows) {
@@ -135,6 +148,8 @@ TimelineSeries timeline_series(const Plan& plan, std::span<const Json> rows) {
     if (load.probe == "training") out.training.push_back(rate_of(plan, evidence, load, seen.steps));
   }
   out.checkpoints = checkpoints_of(evidence, rows);
+  for (const auto& [name, samples] : evidence.signals)
+    out.signals.push_back(signal_of(evidence, name, samples));
   return out;
 }
 

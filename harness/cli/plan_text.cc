@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "harness/base/text.h"
+#include "suites/aborts.h"
 #include "suites/check_power.h"
 #include "suites/fault_parts.h"
 
@@ -10,7 +11,8 @@ namespace mixproof {
 namespace {
 
 std::string limit_text(const Plan& plan, const Limit& limit) {
-  std::string out = limit.metric + (limit.quantile.empty() ? "" : " " + limit.quantile);
+  std::string out = limit.metric + (limit.quantile.empty() ? "" : " " + limit.quantile) +
+                    (limit.signal.empty() ? "" : " of " + limit.signal);
   if (limit.at_most) out += format(" <= %g", *limit.at_most);
   if (limit.at_least) out += format("%s >= %g", limit.at_most ? " and" : "", *limit.at_least);
   if (!limit.reference.empty()) out += " against " + limit.reference;
@@ -18,6 +20,27 @@ std::string limit_text(const Plan& plan, const Limit& limit) {
   out += " (" + limit.method + (limit.dependence.empty() ? "" : ", " + limit.dependence) + ")";
   const CheckPower power = check_power(plan, limit);
   return power.text.empty() ? out : out + "\n    power: " + power.text;
+}
+
+std::string signal_text(const SignalPlan& signal) {
+  std::string what = signal.series.empty() ? signal.query : signal.series;
+  for (const auto& [key, value] : signal.labels) what += " " + key + "=" + value;
+  if (signal.as != "value") what = signal.as + " of " + what;
+  return what + format(", %s over %s, every %g s from the first %s node", signal.combine.c_str(),
+                       join(signal.instances, ", ").c_str(), signal.every_s, signal.on.c_str());
+}
+
+std::string signals_and_aborts(const Plan& plan) {
+  std::string out;
+  if (!plan.signals.empty()) out += "\nsignals\n";
+  for (const SignalPlan& signal : plan.signals)
+    out += "  " + signal.name + ": " + signal_text(signal) + "\n";
+  if (!plan.aborts.empty()) out += "\naborts: what ends the run early, faults reverted first\n";
+  for (const AbortPlan& abort : plan.aborts)
+    out += "  " + abort.check_id() + ": unless " + abort_rule(abort) +
+           (abort.phases.empty() ? "" : " (in " + join(abort.phases, ", ") + ")") +
+           "\n    why: " + abort.why + "\n";
+  return out;
 }
 
 std::string fault_times(const Plan& plan, const FaultPlanEntry& fault) {
@@ -56,6 +79,7 @@ std::string plan_text(const Plan& plan) {
     for (const FaultPlanEntry& fault : phase.faults)
       out += "           fault " + fault_words(fault) + fault_times(plan, fault) + "\n";
   }
+  out += signals_and_aborts(plan);
   out += "\nchecks\n";
   for (const Limit& limit : plan.limits)
     out +=

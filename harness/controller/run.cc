@@ -38,6 +38,7 @@ Run::Run(World& world, RunSetup setup, RunObserver observer)
                   // A run that cannot be recorded proves nothing; leave it, and revert.
                   world_.after(Time(0), [this, error] { fail(error, "recording", ""); });
                 }),
+      aborts_(world, setup_.plan, [this](const Json& row) { abort(row); }),
       probes_(
           world,
           [this](const std::string& node, Json request, Time deadline, Channel::Reply then) {
@@ -117,6 +118,7 @@ void Run::end_phase(std::size_t index, bool complete) {
 // The last phase is over; requests in flight may still end, within their own deadline.
 void Run::finish_loads() {
   for (const auto& [span, attempt] : attempts_) give_up_attempt(span);
+  aborts_.end();
   stage_ = Stage::kFinishLoads;
   double longest_s = 0;
   for (const LoadPlan& load : setup_.plan.loads)
@@ -159,6 +161,7 @@ void Run::wind_down() {
   if (static_cast<int>(stage_) > static_cast<int>(Stage::kStopFaults)) return;
   if (stage_ != Stage::kStopFaults) {
     stage_ = Stage::kStopFaults;
+    aborts_.end();
     world_.cancel(stage_timer_);
     for (const TimerId timer : timers_) world_.cancel(timer);
     record({{"row", "stop"},
@@ -224,6 +227,27 @@ void Run::finish() {
   stage_ = Stage::kDone;
 }
 
+void Run::abort(const Json& row) {
+  if (stopping_ || stage_ != Stage::kTimeline) return;
+  record(row);
+  stop("abort " + text_at(row, "abort") + ": " + text_at(row, "detail"));
+}
+
+// A signal that ends takes its own checks along, never the run.
+void Run::collector_lost(const LoadTask& task, const Error& error) {
+  record({{"row", "error"},
+          {"what", task.load->name},
+          {"node", task.node},
+          {"code", code_name(error.code)},
+          {"message", error.message},
+          {"at", world_.now(Clock::kMonotonic).count()}});
+  note("no signals any more: " + error.message);
+  if (stage_ != Stage::kFinishLoads) return;
+  for (const auto& [name, other] : loads_)
+    if (!other->done) return;
+  wind_down();
+}
+
 void Run::fail(const Error& error, const std::string& what, const std::string& node) {
   record({{"row", "error"},
           {"what", what},
@@ -237,6 +261,7 @@ void Run::fail(const Error& error, const std::string& what, const std::string& n
 
 void Run::record(Json row) {
   recorder_.row(row);
+  aborts_.row(row);
   if (observer_.row) observer_.row(row);
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "harness/base/world.h"
+#include "harness/controller/abort_watch.h"
 #include "harness/controller/agent_link.h"
 #include "harness/controller/fault_run.h"
 #include "harness/controller/probe_runner.h"
@@ -110,6 +111,8 @@ class Run {
   void attempt_ready(std::size_t span);
   void give_up_attempt(std::size_t span);
 
+  void abort(const Json& row);
+  void collector_lost(const LoadTask& task, const Error& error);
   void fail(const Error& error, const std::string& what, const std::string& node);
   void record(Json row);
   void note(const std::string& text) const;
@@ -126,6 +129,7 @@ class Run {
   Schedule schedule_;
   std::string recording_;
   Recorder recorder_;
+  AbortWatch aborts_;
   Stage stage_ = Stage::kConnect;
   std::map<std::string, std::unique_ptr<AgentLink>> links_;
   std::map<std::string, std::unique_ptr<LoadTask>> loads_;  // by task name

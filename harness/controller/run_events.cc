@@ -94,6 +94,7 @@ void Run::load_failed(LoadTask& task, const Error& error) {
   if (told_to_stop && error.code == Code::kRefused)
     return;  // stopped in the middle of its preparation
   if (is_loss(error) && lost_rank(task, task.name + ": " + error.message)) return;
+  if (task.collects && timeline_began_) return collector_lost(task, Error(error).in(task.name));
   fail(Error(error).in(task.name), task.load->name, task.node);
 }
 
@@ -176,8 +177,12 @@ void Run::task_exit(const std::string& node, const std::string& what, const Json
     LoadTask& task = *load->second;
     task.gone = true;
     const std::string why = what + " ended by itself: " + text_at(event, "status");
-    if (!task.done && !expected && !lost_rank(task, why))
+    if (!task.done && !expected && task.collects && timeline_began_) {
+      task.done = true;
+      collector_lost(task, {Code::kPeerLost, why});
+    } else if (!task.done && !expected && !lost_rank(task, why)) {
       fail({Code::kPeerLost, why}, task.load->name, node);
+    }
     return begin_attempt_when_all_are_gone(task.span);
   }
   services_.erase(what);

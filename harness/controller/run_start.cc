@@ -6,6 +6,7 @@
 #include "harness/base/random.h"
 #include "harness/base/text.h"
 #include "harness/controller/run_tasks.h"
+#include "suites/signal_check.h"
 
 namespace mixproof {
 namespace {
@@ -136,7 +137,7 @@ void Run::prepare_loads() {
   stage_ = Stage::kLoads;
   std::map<std::string, int> stretches;
   for (std::size_t i = 0; i < schedule_.loads.size(); ++i) {
-    const LoadPlan* load = setup_.plan.load(schedule_.loads[i].load);
+    const LoadPlan* load = setup_.plan.worker(schedule_.loads[i].load);
     const int stretch = stretches[load->name]++;
     for (std::size_t rank = 0; rank < load->nodes.size(); ++rank) {
       auto task = std::make_unique<LoadTask>();
@@ -148,6 +149,7 @@ void Run::prepare_loads() {
       task->rank = static_cast<int>(rank);
       task->ranks = static_cast<int>(load->nodes.size());
       task->node = load->nodes[rank];
+      task->collects = load->probe == kSignalsProbe;
       const std::string name = task->name;
       loads_[name] = std::move(task);
     }
@@ -200,6 +202,10 @@ Json Run::worker_spec(const LoadTask& task) const {
     params["url"] = service->start.empty() ? service->url
                                            : setup_.services.at(service->instances.at(0).name).url;
   }
+  if (task.collects)
+    params = collector_params(setup_.plan, *task.load, [this](const std::string& instance) {
+      return setup_.services.at(instance).url;
+    });
   std::string address;
   for (const NodeAddress& node : setup_.nodes)
     if (node.name == task.node) address = node.address;

@@ -19,6 +19,7 @@ struct Run::LoadTask {
   int attempt = 0;       // how often its ranks have begun anew
   int rank = 0, ranks = 1;
   std::string node;
+  bool collects = false;  // signals; its loss takes only these along
   bool started = false, ready = false, running = false, done = false, gone = false;
 };
 

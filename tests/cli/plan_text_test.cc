@@ -40,5 +40,27 @@ TEST(PlanText, AFaultBetweenNodesNamesBothSides) {
       "5 s");
 }
 
+TEST(PlanText, SignalsAndAbortsSayWhatIsReadAndWhatEndsTheRun) {
+  FakeRun run;
+  EXPECT_EQ(plan_text(run.plan()).find("signals"), std::string::npos);
+  run.suite["signals"] = {
+      {"queue", {{"page", "llm"}, {"series", "depth"}, {"labels", {{"q", "a"}}}, {"every_s", 2}}},
+      {"errors", {{"prometheus", "http://10.0.0.9:9090"}, {"query", "rate(x[1m])"}}}};
+  run.suite["aborts"] = Json::array({{{"id", "busy"},
+                                      {"signal", "queue"},
+                                      {"at_most", 50},
+                                      {"for_s", 3},
+                                      {"no_data_s", 10},
+                                      {"phases", {"stall"}},
+                                      {"why", "drains"}}});
+  const std::string text = plan_text(run.plan());
+  for (const char* line :
+       {"  queue: depth q=a, sum over llm[0], llm[1], every 2 s from the first edge node\n",
+        "  errors: rate(x[1m]), sum over 10.0.0.9:9090, every 1 s from the first edge node\n",
+        "  abort/busy: unless queue <= 50, or beyond for less than 3 s, data at least every 10 s (in "
+        "stall)\n    why: drains\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace mixproof

@@ -104,6 +104,22 @@ TEST(Page, IsTheGoldenOne) {
   EXPECT_TRUE(golden.str() == page) << "differs from " << path << "; see the top of this file";
 }
 
+TEST(Page, DrawsEverySignal) {
+  FakeRun run;
+  run.suite["signals"] = {{"queue", {{"page", "front"}, {"series", "depth"}}}};
+  for (int tick = 0; tick < 70; ++tick)
+    run.extra.push_back({{"row", "signal"},
+                         {"load", "signals@edge"},
+                         {"node", "edge-0"},
+                         {"signal", "queue"},
+                         {"instance", "front[0]"},
+                         {"tick", tick},
+                         {"at", FakeRows::kStart + FakeRows::ns(tick) - FakeRows::offset("edge-0")},
+                         {"value", tick}});
+  EXPECT_NE(made_from(run).page().find("queue: signal"), std::string::npos);
+  EXPECT_EQ(made_from({}).page().find(": signal"), std::string::npos);
+}
+
 TEST(Page, SaysTheVerdictBeforeAnythingElse) {
   FakeRun failing;
   failing.violations = 40;

@@ -142,7 +142,9 @@ class WorkerRole final : public SimRole {
   void go(const Json& phases) {
     phases_ = phases;
     const Time begin(integer_at(phases.front(), "begin_ns"));
-    if (text_at(spec_, "probe") == "inference")
+    if (text_at(spec_, "probe") == "signals")
+      sample(begin, 0);
+    else if (text_at(spec_, "probe") == "inference")
       schedule(begin, 0);
     else
       step(std::max(begin, process_.now(Clock::kMonotonic)), first_step());
@@ -152,6 +154,30 @@ class WorkerRole final : public SimRole {
   int first_step() const { return static_cast<int>(integer_at(spec_, "steps_before") / 10 * 10); }
 
   Time end() const { return Time(integer_at(phases_.back(), "end_ns")); }
+
+  // Every signal of the spec, once a second, to the end of the last phase.
+  void sample(Time begin, int tick) {
+    const Time when = begin + tick * std::chrono::seconds(1);
+    if (when > end()) return finish();
+    process_.at(Clock::kMonotonic, when, [this, begin, tick] {
+      const auto& source = process_.node().signal;
+      const auto value = source ? source(process_.simulation().now()) : std::nullopt;
+      for (const Json& signal : spec_.at("params").at("signals"))
+        for (const Json& from : signal.at("sources")) {
+          Json row = {{"row", "signal"},
+                      {"signal", text_at(signal, "name")},
+                      {"instance", text_at(from, "instance")},
+                      {"tick", tick},
+                      {"at", process_.now(Clock::kMonotonic).count()}};
+          if (value)
+            row["value"] = *value;
+          else
+            row["no_data"] = "away";
+          say({{"row", row}});
+        }
+      sample(begin, tick + 1);
+    });
+  }
 
   // Ten requests a second, over the engines of the other nodes in turn.
   void schedule(Time at, int index) {

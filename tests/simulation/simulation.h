@@ -58,6 +58,8 @@ struct SimNode {
   bool marks_unreadable = false;         // nobody can tell what tables there are
   bool rules_are_shadowed = false;       // packets come from addresses that nobody knows
   bool silent_workers = false;           // those of a later attempt are never ready
+  // What its collector reads at a time of the simulation: nothing is no data.
+  std::function<std::optional<double>(Time)> signal;
 };
 
 class Simulation {
