@@ -2,21 +2,29 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "harness/base/text.h"
 #include "reports/bootstrap.h"
 #include "suites/fault_parts.h"
 #include "suites/interval.h"
 #include "suites/metrics.h"
+#include "suites/offered.h"
 
 namespace mixproof {
 namespace {
 
 // Requests a second that a load will offer; 0 for loads that offer none.
-double rate_of(const LoadPlan& load) {
-  const Json* arrivals = member(load.params, "arrivals");
-  if (arrivals == nullptr || !arrivals->is_object() || arrivals->empty()) return 0;
-  return number_at(arrivals->begin().value(), "rate_per_s");
+double rate_of(const LoadPlan& load) { return offered_rate(load).mean_per_s; }
+
+// ", 8 requests/s", or mean and peak; empty for loads that offer none.
+std::string rate_text(const LoadPlan& load) {
+  const OfferedRate rate = offered_rate(load);
+  if (!(rate.peak_per_s > 0)) return "";
+  if (rate.mean_per_s == rate.peak_per_s) return format(", %g requests/s", rate.mean_per_s);
+  if (rate.mean_per_s > 0)
+    return format(", %.4g requests/s on average, at most %g", rate.mean_per_s, rate.peak_per_s);
+  return format(", requests as in its trace, at most %g in a second", rate.peak_per_s);
 }
 
 // How many violations a binomial limit tolerates among n requests; -1: none is too many already.
@@ -66,7 +74,14 @@ std::string limit_text(const Plan& plan, const Limit& limit) {
   if (load == nullptr || phase == nullptr || !limit.at_least) return out;
   const double rate = rate_of(*load);
   const std::int64_t least = least_n(*limit.at_least, limit.confidence, 0);
-  const auto offered = static_cast<std::int64_t>(rate * phase->measure_s);
+  const Json* arrivals = member(load->params, "arrivals");
+  const std::optional<double> mean =
+      arrivals == nullptr ? std::nullopt
+                          : expected_requests(*arrivals, window_of_phase(plan, load->name, *phase));
+  if (!mean || !(rate > 0))
+    return out +
+           format("\n    needs %lld requests without a violation", static_cast<long long>(least));
+  const auto offered = static_cast<std::int64_t>(*mean);
   const std::int64_t spare = tolerated(offered, *limit.at_least, limit.confidence);
   out += format(
       "\n    needs %lld requests without a violation, %.0f s at %g/s; this phase offers about %lld",
@@ -101,10 +116,8 @@ std::string plan_text(const Plan& plan) {
   }
   out += "\nloads\n";
   for (const LoadPlan& load : plan.loads) {
-    const double rate = rate_of(load);
     out += "  " + load.name + " (" + load.probe + ") on " + join(load.nodes, ", ") +
-           (load.target.empty() ? "" : " to " + load.target) +
-           (rate > 0 ? format(", %g requests/s", rate) : "") + "\n";
+           (load.target.empty() ? "" : " to " + load.target) + rate_text(load) + "\n";
   }
   out += "\nphases\n";
   for (const PhasePlan& phase : plan.phases) {
