@@ -20,7 +20,7 @@ double ks_distance_of_two(std::span<const double> a, std::span<const double> b);
 // P(distance of n samples of F to F >= d). Up to 140 samples exact (Marsaglia, Tsang, Wang:
 // "Evaluating Kolmogorov's distribution", J. Stat. Softw. 8(18), 2003), beyond that Kolmogorov's
 // limit at a corrected argument (Vrbik: "Small-sample corrections to Kolmogorov-Smirnov test
-// statistic", Pioneer J. Theor. Appl. Stat. 15, 2018), good to 1e-5.
+// statistic", Pioneer J. Theor. Appl. Stat. 15, 2018), good to 2e-4.
 double kolmogorov_p(double distance, std::int64_t n);
 
 // Index of dispersion of counts in m equal cells: variance over mean, sum (c - mean)^2 / ((m - 1)

@@ -39,12 +39,16 @@ TEST(Arrivals, TheHashIsTheSameOnEveryMachine) {  // a change here breaks the co
                                                   // of two builds
   const Schedule schedule = draw({"constant", 1}, 1, {{"p", 0, 3 * kSecond}});
   EXPECT_EQ(schedule.arrivals[0].at_ns, 500'000'000);
-  EXPECT_EQ(schedule.hash, "dc940b67bf4d87272416b6f634bd85de2f1a40f4481fb696522be50bd7164fa2");
+  EXPECT_EQ(schedule.hash, "3aaf07bf4ea2a106812b852ed8c58e471be384c79a5bbd977721d891c9b7b9fc");
   EXPECT_EQ(
       prompt_text(schedule, schedule.arrivals[0]),
       "cf9d2085 bone bank bath dawn coal away dawn base band bear food exit boat cook ball fact");
   EXPECT_EQ(draw({"poisson", 6}).hash,
-            "b601915163892466359f10f36d569c6c58dfcb8ff0519564f0cd225c22052727");
+            "037c12fb995ef9b2392db7e93ddfd113417512af8d5216629a4c6947b467a12c");
+  const Schedule drawn =
+      *draw_schedule({.kind = "ramp", .process = "gamma", .form = "exponential"}, kPhases, 1,
+                     {.prompt = {.kind = "lognormal"}, .answer = {.kind = "lognormal"}});
+  EXPECT_EQ(drawn.hash, "f95eb94920928c0b85fd1a9b974f45709a54594a668af53502bef2155772b9df");
 }
 
 TEST(Arrivals, StayWithinTheirPhasesInOrder) {
