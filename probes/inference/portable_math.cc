@@ -1,6 +1,7 @@
 #include "probes/inference/portable_math.h"
 
 #include <cmath>
+#include <cstddef>
 
 namespace mixproof::inference {
 namespace {
@@ -9,6 +10,18 @@ constexpr double kLn2 = 0.693147180559945309417;
 // kLn2 in two parts, the first short enough that a multiple of it is exact.
 constexpr double kLn2High = 0x1.62e42feep-1, kLn2Low = 0x1.a39ef35793c76p-33;
 constexpr double kHalfSqrt2 = 0.70710678118654752440;
+
+// Even and odd terms side by side: half the wait for each product.
+template <std::size_t n>
+double polynomial(const double (&terms)[n], double x) {
+  const double square = x * x;
+  double even = 0, odd = 0;
+  for (std::size_t i = (n + 1) / 2; i-- > 0;) {
+    even = even * square + terms[2 * i];
+    odd = odd * square + (2 * i + 1 < n ? terms[2 * i + 1] : 0);
+  }
+  return even + odd * x;
+}
 
 // (0, 1]: its logarithm is finite.
 double positive_unit(Random& random) { return 1 - random.unit(); }
@@ -21,6 +34,7 @@ double gamma_of_one_or_more(double shape, Random& random) {  // mean `shape`
     const double u = positive_unit(random);
     if (root <= 0) continue;
     const double v = root * root * root;
+    if (u < 1 - 0.0331 * (x * x) * (x * x)) return d * v;  // most draws need no logarithm
     if (log_of(u) < 0.5 * x * x + d - d * v + d * log_of(v)) return d * v;
   }
 }
@@ -29,25 +43,38 @@ double gamma_of_one_or_more(double shape, Random& random) {  // mean `shape`
 
 // x = m 2^e with m near 1; log m = 2 atanh((m - 1) / (m + 1)), whose series falls by 0.03 a term.
 double log_of(double x) {
+  constexpr double kTerms[] = {1.0,      1.0 / 3,  1.0 / 5,  1.0 / 7,  1.0 / 9,  1.0 / 11,
+                               1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23};
   int exponent = 0;
   double m = std::frexp(x, &exponent);
   if (m < kHalfSqrt2) {
     m *= 2;
     --exponent;
   }
-  const double f = (m - 1) / (m + 1), square = f * f;
-  double sum = 0;
-  for (int k = 11; k >= 0; --k) sum = sum * square + 1.0 / (2 * k + 1);
-  return exponent * kLn2High + (exponent * kLn2Low + 2 * f * sum);
+  const double f = (m - 1) / (m + 1);
+  return exponent * kLn2High + (exponent * kLn2Low + 2 * f * polynomial(kTerms, f * f));
 }
 
 // x = k log 2 + r with |r| <= 0.35, where 14 terms of the series suffice.
 double exp_of(double x) {
-  const double k = std::floor(x / kLn2 + 0.5);
+  constexpr double kTerms[] = {1.0,
+                               1.0,
+                               1.0 / 2,
+                               1.0 / 6,
+                               1.0 / 24,
+                               1.0 / 120,
+                               1.0 / 720,
+                               1.0 / 5040,
+                               1.0 / 40320,
+                               1.0 / 362880,
+                               1.0 / 3628800,
+                               1.0 / 39916800,
+                               1.0 / 479001600,
+                               1.0 / 6227020800,
+                               1.0 / 87178291200};
+  const double k = std::floor(x * (1 / kLn2) + 0.5);
   const double r = x - k * kLn2High - k * kLn2Low;
-  double sum = 1;
-  for (int n = 14; n >= 1; --n) sum = 1 + sum * r / n;
-  return std::ldexp(sum, static_cast<int>(k));
+  return std::ldexp(polynomial(kTerms, r), static_cast<int>(k));
 }
 
 double unit_exponential(Random& random) { return -log_of(positive_unit(random)); }

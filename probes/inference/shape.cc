@@ -106,28 +106,26 @@ double RateFunction::Piece::count_in(double seconds) const {
   return (rate + 0.5 * slope * seconds) * seconds;
 }
 
-double RateFunction::Piece::seconds_to(double count) const {
-  if (slope == 0) return rate > 0 ? count / rate : std::numeric_limits<double>::infinity();
+double RateFunction::Piece::seconds_to(double wanted) const {
+  if (slope == 0) return rate > 0 ? wanted / rate : std::numeric_limits<double>::infinity();
   if (exponential) {
-    const double grown = 1 + slope * count / rate;
+    const double grown = 1 + slope * wanted / rate;
     return grown > 0 ? log_of(grown) / slope : std::numeric_limits<double>::infinity();
   }
-  const double square = rate * rate + 2 * slope * count;
+  const double square = rate * rate + 2 * slope * wanted;
   if (square < 0)
     return std::numeric_limits<double>::infinity();  // a falling rate never gets there
   const double sum = rate + std::sqrt(square);
-  return sum > 0 ? 2 * count / sum : std::numeric_limits<double>::infinity();
+  return sum > 0 ? 2 * wanted / sum : std::numeric_limits<double>::infinity();
 }
 
 void RateFunction::add(double begin_s, double end_s, double rate, double slope, bool exponential) {
   const double from_s = std::max(begin_s, 0.0), to_s = std::min(end_s, length_s_);
   if (!(to_s > from_s)) return;
-  double before = 0;
-  if (!pieces_.empty()) {
-    const Piece& last = pieces_.back();
-    before = last.before + last.count_in(last.end_s - last.begin_s);
-  }
-  pieces_.push_back({from_s, to_s, rate, slope, exponential, before});
+  Piece piece{from_s, to_s, rate, slope, exponential};
+  piece.count = piece.count_in(to_s - from_s);
+  if (!pieces_.empty()) piece.before = pieces_.back().before + pieces_.back().count;
+  pieces_.push_back(piece);
 }
 
 void RateFunction::add_ramp(const ArrivalProcess& process) {
@@ -206,7 +204,7 @@ double RateFunction::time_of(double count, std::size_t& cursor) const {
   while (cursor < pieces_.size()) {
     const Piece& piece = pieces_[cursor];
     const double length_s = piece.end_s - piece.begin_s;
-    if (count < piece.before + piece.count_in(length_s))
+    if (count < piece.before + piece.count)
       return piece.begin_s + std::min(length_s, piece.seconds_to(count - piece.before));
     ++cursor;
   }

@@ -81,9 +81,9 @@ class RateFunction {
     double rate = 0;   // at its begin
     double slope = 0;  // linear: of the rate; exponential: of its logarithm
     bool exponential = false;
-    double before = 0;  // expected count at its begin
+    double before = 0, count = 0;  // expected count at its begin, and its own
     double count_in(double seconds) const;
-    double seconds_to(double count) const;
+    double seconds_to(double wanted) const;
   };
   void add(double begin_s, double end_s, double rate, double slope = 0, bool exponential = false);
   void add_ramp(const ArrivalProcess& process);
