@@ -340,6 +340,13 @@ constexpr MetricSpec kMetrics[] = {
      "sum over requests of what the time to first token exceeds its limit by, capped at the "
      "deadline"},
     {"inference.outcomes", "1", Better::kNone, "requests by outcome class"},
+    {"inference.arrival_ks", "1", Better::kNone,
+     "Kolmogorov-Smirnov distance of the gaps between sendings, the rate taken out, from the "
+     "declared distribution"},
+    {"inference.arrival_dispersion", "1", Better::kNone,
+     "variance over mean of the counts of sendings: 1 as declared, above it lumps"},
+    {"inference.arrival_moved", "1", Better::kNone,
+     "share of the gaps between sendings that differ from those between due times"},
     {"inference.time_to_impact", "s", Better::kNone,
      "from the fault to the first violation beyond what the baseline shows; an interval"},
     {"inference.time_to_recover", "s", Better::kLower,

@@ -89,8 +89,10 @@ Param arrivals_param(ArrivalProcess& p) {
          number("cv", &p.cv, "standard deviation of the gaps over their mean; above 1: clumps",
                 {.min = 0.05, .max = 20})}},
        {"steps",
-        with_gaps(p, {required(list_of("steps", "one rate after the other",
-                                       [&p](std::size_t i) { return step_params(p, i); }))})},
+        with_gaps(
+            p, {required(list_of(
+                   "steps", "one rate after the other: [{\"rate_per_s\": 2, \"for_s\": 30}, ...]",
+                   [&p](std::size_t i) { return step_params(p, i); }))})},
        {"ramp",
         with_gaps(p, {number("from_per_s", &p.from_per_s, "rate at the begin", kRateOrNone),
                       number("to_per_s", &p.to_per_s, "rate at the end, and after it", kRateOrNone),

@@ -7,7 +7,9 @@
 // - the dispersion of counts: gaps turned into exponential ones (x -> -log(1 - F(x))) put end to
 //   end are a Poisson process, whose counts in equal cells must have variance = mean. Given their
 //   number, its points are independent and uniform, so the test needs no assumption on the rate.
-// The first says whether gaps have the right lengths, the second whether they are independent.
+// The first says whether gaps have the right lengths, the second whether they are independent. Of
+// 6,000 schedules each, drawn with rates of 5 and 20 and cv of 0.3, 1 and 2 in 30 s, they rejected
+// 4.4 to 5.5 % at 5 %, 0.8 to 1.2 % at 1 % and 0.02 to 0.12 % at 0.1 %.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "probes/checkpoint/due.h"
 #include "probes/inference/clock.h"
 
 namespace mixproof::inference {
@@ -63,6 +64,26 @@ TEST(Shape, BurstsKeepTheirTimesAcrossPhasesTheOthersBeginAnew) {
   EXPECT_NEAR(by_steps(second, 0, 60), 60 + 150, 1e-9);
   const SchedulePhase within{"c", 12 * kSecond, 30 * kSecond};  // begins in the middle of a burst
   EXPECT_NEAR(RateFunction::of(bursts, within).expected(), 3 * 11 + 15, 1e-9);
+}
+
+TEST(Shape, BurstsBeginWhenCheckpointsOfTheSamePeriodAreDue) {
+  const ArrivalProcess bursts{
+      .kind = "bursts", .rate_per_s = 0, .period_s = 7.3, .burst_per_s = 100, .length_s = 1};
+  const RateFunction first = RateFunction::of(bursts, kFirst),
+                     second = RateFunction::of(bursts, kSecondPhase);
+  const auto count_until = [&](double at_s) {  // of the load
+    return at_s < 60 ? first.count_until(at_s) : first.expected() + second.count_until(at_s - 60);
+  };
+  DueTimes due(0, 7.3, 0);
+  int found = 0;
+  for (std::int64_t ms = 1; ms < 119'000; ++ms) {
+    if (!due.take(ms * kMillisecond)) continue;
+    ++found;
+    const double at_s = static_cast<double>(ms) * 1e-3;
+    EXPECT_NEAR(count_until(at_s) - count_until(at_s - 1), 0, 0.11) << at_s;
+    EXPECT_NEAR(count_until(at_s + 1) - count_until(at_s), 100, 0.11) << at_s;
+  }
+  EXPECT_EQ(found, 16);
 }
 
 TEST(Shape, TimesInvertTheCount) {
