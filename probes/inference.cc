@@ -126,6 +126,11 @@ class InferenceLoad final : public Probe {
     return out;
   }
 
+  Status check_params() override {
+    TRY(inference::check_process(arrivals_));
+    return inference::check_lengths(lengths_, arrivals_.kind == "trace");
+  }
+
   Cost cost() override {
     constexpr double kEventBytes = 300;  // one token's chunk, as engines write it
     const double peak_per_s = inference::peak_rate(arrivals_);

@@ -117,6 +117,7 @@ class Training final : public Probe {
     };
   }
 
+  Status check_params() override;
   Cost cost() override;
   Status prepare(ProbeContext& context) override;
   Status run(ProbeContext& context) override;
@@ -179,6 +180,11 @@ class Training final : public Probe {
   std::optional<Error> corrupt_;  // the first wrong result
 };
 
+Status Training::check_params() {
+  if (checkpoint_every_steps_ == 0 || checkpoint_every_s_ == 0) return ok();
+  return Error{Code::kInvalid, "checkpoint_every_steps and checkpoint_every_s exclude each other"};
+}
+
 // An upper bound: no core computes faster than about 200 GFLOP/s, and a rank sends one gradient's
 // worth a step.
 Cost Training::cost() {
@@ -202,10 +208,7 @@ Status Training::prepare(ProbeContext& context) {
   if (group_size != ranks_)
     return Error{Code::kInvalid, format("ranks is %lld, but the load runs on %d nodes",
                                         static_cast<long long>(ranks_), group_size)};
-  if (checkpoint_every_steps_ > 0 && checkpoint_every_s_ > 0)
-    return Error{
-        Code::kInvalid,
-        "checkpoint_every_steps and checkpoint_every_s are both given: one of them decides"};
+  TRY(check_params());
   rank_ = context.group == nullptr ? 0 : context.group->rank();
   planned_ = context.phases;
   gemm_.emplace(TRY(Gemm::create(gemm_n_, context.seed)));

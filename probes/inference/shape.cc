@@ -95,7 +95,10 @@ Status check_process(const ArrivalProcess& process) {
     return invalid("unknown process \"" + process.process + "\"");
   if (gaps_of(process) == Gaps::kGamma && !(process.cv >= 0.05 && process.cv <= 20))
     return invalid("the coefficient of variation must lie between 0.05 and 20");
-  if (process.kind == "trace") return ok();
+  if (process.kind == "trace") {
+    if (!process.trace.path.empty() && process.trace.path.front() == '/') return ok();
+    return invalid("trace: \"path\" must be absolute: the file lies on the node of the load");
+  }
   TRY(check_periods(process));
   return check_rates(process);
 }

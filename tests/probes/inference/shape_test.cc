@@ -122,7 +122,9 @@ TEST(Shape, WhatContradictsItselfIsRefused) {
       {.kind = "gamma", .cv = 0},
       {.kind = "gauss"},
       {.kind = "poisson", .rate_per_s = 0},
-      {.kind = "ramp", .process = "trace"}};
+      {.kind = "ramp", .process = "trace"},
+      {.kind = "trace"},
+      {.kind = "trace", .trace = {.path = "beside/the/suite.csv"}}};
   for (const ArrivalProcess& process : wrong)
     EXPECT_FALSE(check_process(process).ok()) << process.kind;
   EXPECT_TRUE(check_process({.kind = "bursts", .rate_per_s = 0}).ok());
