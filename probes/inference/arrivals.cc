@@ -128,7 +128,8 @@ std::string hash_of(const Schedule& schedule) {
     append(bytes, (std::uint64_t{arrival.phase} << 32) | arrival.salt);
     append(bytes, (std::uint64_t{arrival.prompt_words} << 32) | arrival.answer_tokens);
   }
-  return sha256_hex(bytes + schedule.trace_sha256);
+  bytes += schedule.trace_sha256;
+  return sha256_hex(bytes);
 }
 
 }  // namespace
