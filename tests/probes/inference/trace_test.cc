@@ -84,6 +84,7 @@ TEST(Trace, AZoneMovesTheTime) {
 
 TEST(Trace, ErrorsNameTheFileAndTheLine) {
   const std::string azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+  const std::string other = "TIMESTAMP,Context,GeneratedTokens\n";
   const std::string good = "2023-11-16 18:17:03.97,48,10\n";
   const std::string json = "{\"at_s\": 1, \"prompt_tokens\": 1, \"answer_tokens\": 1}\n";
   const std::pair<std::string, std::string> wrong[] = {
@@ -98,7 +99,7 @@ TEST(Trace, ErrorsNameTheFileAndTheLine) {
       {azure + "18:17:03.97,1,10\n", "f:2: \"18:17:03.97\" is not a time"},
       {azure + good + "2023-11-16 18:17:04,48\n", "f:3: 2 columns, the header has 3"},
       {azure + good + "2023-11-16 18:17:04,48,1", "f:3: the line does not end"},  // of 12
-      {"TIMESTAMP,Context,GeneratedTokens\n" + good, "f:1: no column \"ContextTokens\""},
+      {other + good, "f:1: no column \"ContextTokens\""},
       {json + "{\"at_s\": 2, \"prompt_tok", "f:2: the line does not end"},
       {json + "{\"at_s\": 2, \"prompt_tok\n", "f:2: "},
       {json + "{\"at_s\": 2, \"prompt_tokens\": 1}\n", "f:2: \"answer_tokens\" is missing"},
