@@ -1,7 +1,9 @@
 #include "probes/inference/portable_math.h"
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 namespace mixproof::inference {
 namespace {
@@ -9,6 +11,8 @@ namespace {
 constexpr double kLn2 = 0.693147180559945309417;
 // kLn2 in two parts, the first short enough that a multiple of it is exact.
 constexpr double kLn2High = 0x1.62e42feep-1, kLn2Low = 0x1.a39ef35793c76p-33;
+constexpr std::uint64_t kFraction = (std::uint64_t{1} << 52) - 1;
+constexpr std::uint64_t kHalf = std::uint64_t{1022} << 52;  // the exponent of [1/2, 1)
 constexpr double kHalfSqrt2 = 0.70710678118654752440;
 
 // Even and odd terms side by side: half the wait for each product.
@@ -45,8 +49,9 @@ double gamma_of_one_or_more(double shape, Random& random) {  // mean `shape`
 double log_of(double x) {
   constexpr double kTerms[] = {1.0,      1.0 / 3,  1.0 / 5,  1.0 / 7,  1.0 / 9,  1.0 / 11,
                                1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23};
-  int exponent = 0;
-  double m = std::frexp(x, &exponent);
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  int exponent = static_cast<int>(bits >> 52) - 1022;
+  double m = std::bit_cast<double>((bits & kFraction) | kHalf);  // in [1/2, 1)
   if (m < kHalfSqrt2) {
     m *= 2;
     --exponent;
@@ -74,7 +79,8 @@ double exp_of(double x) {
                                1.0 / 87178291200};
   const double k = std::floor(x * (1 / kLn2) + 0.5);
   const double r = x - k * kLn2High - k * kLn2Low;
-  return std::ldexp(polynomial(kTerms, r), static_cast<int>(k));
+  const auto power = static_cast<std::uint64_t>(static_cast<std::int64_t>(k) + 1023) << 52;
+  return polynomial(kTerms, r) * std::bit_cast<double>(power);
 }
 
 double unit_exponential(Random& random) { return -log_of(positive_unit(random)); }
