@@ -10,6 +10,8 @@
 
 #include "harness/base/check.h"
 #include "harness/base/text.h"
+#include "probes/inference/arrival_params.h"
+#include "probes/inference/arrival_tests.h"
 #include "probes/inference/arrivals.h"
 #include "probes/inference/client.h"
 #include "probes/inference/request.h"
@@ -26,7 +28,7 @@ using inference::kSecond;
 constexpr std::int64_t kConnectTimeout = 5 * kSecond;
 constexpr std::int64_t kWarmUpTimeout =
     30 * kSecond;  // a cold engine compiles, maps and faults in its weights
-constexpr int kWarmUps = 4;
+constexpr std::int64_t kWarmUps = 4;
 // Of the length of a phase between prepare() and run(): seconds become nanoseconds at other places.
 constexpr std::int64_t kRounding = 1000;
 constexpr std::int64_t kByHand =
@@ -36,16 +38,6 @@ constexpr std::int64_t kByHand =
 constexpr std::int64_t kBufferedTokens = 8;
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
-
-Json phases_json(const inference::Schedule& schedule,
-                 const std::vector<inference::SchedulePhase>& phases) {
-  Json counts = Json::object();
-  for (std::size_t p = 0; p < phases.size(); ++p)
-    counts[phases[p].name] =
-        std::count_if(schedule.arrivals.begin(), schedule.arrivals.end(),
-                      [&](const inference::Arrival& a) { return a.phase == p; });
-  return counts;
-}
 
 // Answers that are not recorded: they only prove that the server answers as it should.
 class WarmUp final : public inference::ClientEvents {
@@ -72,7 +64,8 @@ class Recorder final : public inference::ClientEvents {
       : schedule_(schedule),
         writer_(writer),
         out_(rows),
-        times_recorded(schedule.arrivals.size(), 0) {}
+        times_recorded(schedule.arrivals.size(), 0),
+        delays(schedule.arrivals.size(), inference::kNotSent) {}
   std::string_view request(std::int64_t i) override {
     const inference::Arrival& arrival = schedule_.arrivals[static_cast<std::size_t>(i)];
     return writer_.write(prompt_text(schedule_, arrival), arrival.answer_tokens);
@@ -80,6 +73,7 @@ class Recorder final : public inference::ClientEvents {
   void finished(const inference::RequestRecord& record) override {
     std::uint8_t& times = times_recorded[static_cast<std::size_t>(record.i)];
     times = static_cast<std::uint8_t>(std::min(255, times + 1));
+    if (record.send > 0) delays[static_cast<std::size_t>(record.i)] = record.send - record.sched;
     if (record.outcome == inference::Outcome::kOk) {
       ++answers;
       if (!record.estimated && record.tokens != record.events && !first_mismatch)
@@ -98,6 +92,7 @@ class Recorder final : public inference::ClientEvents {
 
  public:
   std::vector<std::uint8_t> times_recorded;  // by request
+  std::vector<std::int64_t> delays;          // of their sending, by request
   std::int64_t answers = 0, buffered = 0;
   std::optional<inference::RequestRecord> first_mismatch;
 };
@@ -105,17 +100,10 @@ class Recorder final : public inference::ClientEvents {
 class InferenceLoad final : public Probe {
  public:
   Params params() override {
-    const Params rate = {number("rate_per_s", &arrivals_.rate_per_s,
-                                "requests a second, on average", {.min = 0.001, .max = 100'000})};
-    return {
+    Params out = {
         text("url", &url_, "base URL of the server; filled in from the load's target"),
         text("model", &shape_.model, "name of the model to ask for"),
-        one_of("arrivals", &arrivals_.kind, "when requests are due, whatever the server does",
-               {{"poisson", rate}, {"constant", rate}}),
-        integer("prompt_words", &lengths_.prompt_words,
-                "words in a prompt, behind a salt of eight digits", {.min = 0, .max = 1e6}),
-        integer("answer_tokens", &lengths_.answer_tokens, "tokens to ask for",
-                {.min = 1, .max = 1e6}),
+        inference::arrivals_param(arrivals_),
         number("deadline_s", &deadline_s_,
                "an answer that is not complete so long after it was due is a failure",
                {.min = 0.01, .max = 3600}),
@@ -134,13 +122,22 @@ class InferenceLoad final : public Probe {
              "servers that put several "
              "tokens into one event"),
     };
+    for (Param& one : inference::length_params(lengths_)) out.push_back(std::move(one));
+    return out;
+  }
+
+  Status check_params() override {
+    TRY(inference::check_process(arrivals_));
+    return inference::check_lengths(lengths_, arrivals_.kind == "trace");
   }
 
   Cost cost() override {
     constexpr double kEventBytes = 300;  // one token's chunk, as engines write it
-    return {.network_bytes_per_s =
-                arrivals_.rate_per_s * static_cast<double>(lengths_.answer_tokens) * kEventBytes,
-            .requests_per_s = arrivals_.rate_per_s};
+    const double peak_per_s = inference::peak_rate(arrivals_);
+    const double tokens = lengths_.answer.kind == "trace"
+                              ? static_cast<double>(arrivals_.trace.max_answer_tokens)
+                              : inference::mean_length(lengths_.answer, lengths_.answer_tokens);
+    return {.network_bytes_per_s = peak_per_s * tokens * kEventBytes, .requests_per_s = peak_per_s};
   }
 
   Status prepare(ProbeContext& context) override {
@@ -159,11 +156,7 @@ class InferenceLoad final : public Probe {
     const bool counts_tokens = TRY(warm_up(context));
     const inference::Priority priority;  // to learn what run() will get
     context.info = {{"schedule_hash", schedule_.hash},
-                    {"arrivals",
-                     {{"process", arrivals_.kind},
-                      {"rate_per_s", arrivals_.rate_per_s},
-                      {"scheduled", schedule_.arrivals.size()},
-                      {"by_phase", phases_json(schedule_, phases_)}}},
+                    {"arrivals", inference::arrivals_info(arrivals_, schedule_, phases_)},
                     {"url", url_},
                     {"model", shape_.model},
                     {"token_source", counts_tokens ? "usage" : "events"},
@@ -187,6 +180,7 @@ class InferenceLoad final : public Probe {
     recorder_->finish();
     if (!end) return std::move(end).error();
     end_ = std::move(*end);
+    if (!by_hand_) tell_arrivals(context.rows);
     if (!end_.left_out.empty())
       context.rows.row(
           {{"row", "note"},
@@ -231,13 +225,21 @@ class InferenceLoad final : public Probe {
     return shape_.ignore_eos ? arrival.answer_tokens : 0;
   }
 
+  // Of the phases that were run to their end.
+  void tell_arrivals(RowSink& rows) const {
+    std::int64_t until = end_.stopped ? 0 : phases_.back().end_ns;
+    for (std::size_t p = 0; p < phases_.size(); ++p)
+      if (ends_[p] <= ended_at_) until = std::max(until, phases_[p].end_ns);
+    for (const Json& row :
+         inference::arrivals_rows(arrivals_, phases_, schedule_, recorder_->delays, until))
+      rows.row(row);
+  }
+
   // Whether the server counts the tokens. The error names the URL.
   Result<bool> warm_up(const ProbeContext& context) {
-    const int count =
-        static_cast<int>(std::min<std::int64_t>({connections_, max_in_flight_, kWarmUps}));
-    const std::vector<inference::SchedulePhase> phase = {{"warm up", 0, count * kMillisecond}};
-    const inference::Schedule schedule = TRY(inference::draw_schedule(
-        {.kind = "constant", .rate_per_s = 1000}, phase, context.seed, lengths_));
+    const auto count = static_cast<std::uint32_t>(
+        std::min<std::int64_t>({connections_, max_in_flight_, kWarmUps}));
+    const inference::Schedule schedule = inference::warm_up_schedule(schedule_, count, lengths_);
     std::vector<inference::Send> sends;
     const std::int64_t now = inference::monotonic_ns();
     for (std::size_t i = 0; i < schedule.arrivals.size(); ++i)
@@ -343,6 +345,13 @@ constexpr MetricSpec kMetrics[] = {
      "sum over requests of what the time to first token exceeds its limit by, capped at the "
      "deadline"},
     {"inference.outcomes", "1", Better::kNone, "requests by outcome class"},
+    {"inference.arrival_ks", "1", Better::kNone,
+     "Kolmogorov-Smirnov distance of the gaps between sendings, the rate taken out, from the "
+     "declared distribution"},
+    {"inference.arrival_dispersion", "1", Better::kNone,
+     "variance over mean of the counts of sendings: 1 as declared, above it lumps"},
+    {"inference.arrival_moved", "1", Better::kNone,
+     "share of the gaps between sendings that differ from those between due times"},
     {"inference.time_to_impact", "s", Better::kNone,
      "from the fault to the first violation beyond what the baseline shows; an interval"},
     {"inference.time_to_recover", "s", Better::kLower,

@@ -71,6 +71,9 @@ class Probe {
  public:
   virtual ~Probe() = default;
   virtual Params params() = 0;
+  // Whether the parameters that were read agree with each other, as far as ranges cannot say. Also
+  // asked where a plan is made, on another machine.
+  virtual Status check_params() { return ok(); }
   virtual Cost cost() = 0;
 
   // Allocates, connects, draws the schedule, warms up; not timed. A failure here is an `error` of

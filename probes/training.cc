@@ -6,11 +6,16 @@
 // Training goes on through gaps between its phases: ranks would need another round to agree on a
 // pause, and what lies outside the phases is left out by the judge.
 //
-// After every checkpoint_every_steps steps all ranks save their parameters together on a storage
-// that they share. A checkpoint that one rank cannot save (a full disk) is dropped by all, and
-// training goes on. A later attempt (ProbeContext::attempt) goes on from the newest checkpoint that
-// is valid for every rank, and proves by its contents that it holds all the steps up to there. The
-// files are removed when training has reached its end.
+// After every checkpoint_every_steps steps, or every checkpoint_every_s seconds, all ranks save
+// their parameters together on a storage that they share. Seconds count from the begin of the
+// load's first phase, also in later attempts, so that bursts of another load can be aligned with
+// them. Clocks of nodes differ: that of rank 0 decides, and its wish travels in the last element of
+// the sum too. It is given when the rank has computed, so a checkpoint comes after the first step
+// whose computation ended past the due time. What falls due during a checkpoint is left out. A
+// checkpoint that one rank cannot save (a full disk) is dropped by all, and training goes on. A
+// later attempt (ProbeContext::attempt) goes on from the newest checkpoint that is valid for every
+// rank, and proves by its contents that it holds all the steps up to there. The files are removed
+// when training has reached its end.
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +35,7 @@
 #include "probes/backends/cpu/gradient.h"
 #include "probes/backends/module.h"
 #include "probes/checkpoint/data_file.h"
+#include "probes/checkpoint/due.h"
 #include "probes/checkpoint/files.h"
 #include "probes/checkpoint/state.h"
 #include "probes/checkpoint/store.h"
@@ -48,10 +54,11 @@ constexpr int kSamples = 64;                   // elements of the sum that are c
 constexpr std::int64_t kWholeCheckEvery = 50;  // steps between checks of all elements
 constexpr std::int64_t kWarmUpStep = -1;
 constexpr int kKeptCheckpoints = 2;  // one more than needed: the newest may prove unreadable
-// In the last element of the sum, where the ranks' wishes add up to less than kWantsStop only when
-// all of them are kWantsEnd (there are at most 1024 ranks); and as a vote on a checkpoint, where 1
-// stands for a failure.
-constexpr float kWantsEnd = 1, kWantsStop = 2048;
+// In the last element of the sum: a sum of at least kWantsStop means that a rank wants to stop, of
+// at least kWantsEnd that one has reached the end, and anything above 0 that rank 0 wants a
+// checkpoint. At most 1024 ranks wish, so lesser wishes never add up to a greater one, and sums
+// below kWantsStop are exact. As a vote on a checkpoint 1 stands for a failure.
+constexpr float kWantsCheckpoint = 0x1p-11F, kWantsEnd = 1, kWantsStop = 2048;
 constexpr const char* kSharedDir = "/run/mixproof/shared";  // of a node
 constexpr const char* kDataFile = "data";
 
@@ -89,7 +96,12 @@ class Training final : public Probe {
         number("step_deadline_s", &step_deadline_s_, "longest wait for the other ranks in one step",
                {.min = 0.5, .max = 3600}),
         integer("checkpoint_every_steps", &checkpoint_every_steps_,
-                "steps between checkpoints; 0: no checkpoints", {.min = 0, .max = 1e9}),
+                "steps between checkpoints; 0: none, or by checkpoint_every_s",
+                {.min = 0, .max = 1e9}),
+        number("checkpoint_every_s", &checkpoint_every_s_,
+               "seconds between checkpoints, from the begin of the load's first phase; 0: none, or "
+               "by checkpoint_every_steps; not both",
+               {.min = 0, .max = 1e6}),
         integer("checkpoint_bytes", &checkpoint_bytes_, "saved by each rank",
                 {.min = ParameterState::kLeastBytes, .max = 0x1p34}),
         number("checkpoint_deadline_s", &checkpoint_deadline_s_,
@@ -105,6 +117,7 @@ class Training final : public Probe {
     };
   }
 
+  Status check_params() override;
   Cost cost() override;
   Status prepare(ProbeContext& context) override;
   Status run(ProbeContext& context) override;
@@ -118,7 +131,10 @@ class Training final : public Probe {
   Patience patience(const ProbeContext& context, double deadline_s) const {
     return {Clock::now() + milliseconds(static_cast<std::int64_t>(deadline_s * 1e3)), context.stop};
   }
-  bool uses_storage() const { return checkpoint_every_steps_ > 0 || data_bytes_per_step_ > 0; }
+  bool saves() const { return checkpoint_every_steps_ > 0 || checkpoint_every_s_ > 0; }
+  bool uses_storage() const { return saves() || data_bytes_per_step_ > 0; }
+  void set_due(const ProbeContext& context);
+  float wish(bool stopped, std::int64_t at_ns, std::int64_t end_ns);
   Status open_storage(ProbeContext& context);
   Status open_data(const ProbeContext& context);
   Status resume(ProbeContext& context);
@@ -141,14 +157,17 @@ class Training final : public Probe {
   std::string transport_ = "tcp", net_devices_;
   double step_deadline_s_ = 20;
   std::int64_t checkpoint_every_steps_ = 0, checkpoint_bytes_ = 4 << 20;
+  double checkpoint_every_s_ = 0;
   double checkpoint_deadline_s_ = 60;
   std::string checkpoint_dir_;
   std::int64_t data_bytes_per_step_ = 0, data_file_bytes_ = 64 << 20;
 
   int rank_ = 0;
   std::optional<Gemm> gemm_;
-  std::vector<float> gradient_;  // one element more than the gradient: the wish to stop
-  float vote_ = 0;               // of a checkpoint
+  std::vector<float> gradient_;     // one element more than the gradient: the wish to stop
+  float vote_ = 0;                  // of a checkpoint
+  std::vector<PhaseSpan> planned_;  // all phases, from 0 = the begin of the first
+  DueTimes due_;                    // of checkpoints, by the clock of rank 0
   std::unique_ptr<Communicator> communicator_;  // after the buffer that it sends from
   std::int64_t first_step_ = 0, steps_ = 0, verified_ = 0;
   bool ended_ = false;  // at the end of the last phase, not by a stop
@@ -161,20 +180,27 @@ class Training final : public Probe {
   std::optional<Error> corrupt_;  // the first wrong result
 };
 
+Status Training::check_params() {
+  if (checkpoint_every_steps_ == 0 || checkpoint_every_s_ == 0) return ok();
+  return Error{Code::kInvalid, "checkpoint_every_steps and checkpoint_every_s exclude each other"};
+}
+
 // An upper bound: no core computes faster than about 200 GFLOP/s, and a rank sends one gradient's
 // worth a step.
 Cost Training::cost() {
   const double n = static_cast<double>(ranks_);
   const double size = static_cast<double>(gemm_n_);
   const double least_step_s = static_cast<double>(gemm_repeats_) * 2 * size * size * size / 200e9;
+  double saved_per_s = 0;
+  if (checkpoint_every_s_ > 0)
+    saved_per_s = static_cast<double>(checkpoint_bytes_) / checkpoint_every_s_;
+  else if (checkpoint_every_steps_ > 0)
+    saved_per_s = static_cast<double>(checkpoint_bytes_) /
+                  static_cast<double>(checkpoint_every_steps_) / least_step_s;
   return {
       .network_bytes_per_s = 2 * (n - 1) / n * static_cast<double>(gradient_bytes_) / least_step_s,
       .storage_bytes_per_s =
-          (static_cast<double>(data_bytes_per_step_) +
-           (checkpoint_every_steps_ == 0 ? 0
-                                         : static_cast<double>(checkpoint_bytes_) /
-                                               static_cast<double>(checkpoint_every_steps_))) /
-          least_step_s};
+          static_cast<double>(data_bytes_per_step_) / least_step_s + saved_per_s};
 }
 
 Status Training::prepare(ProbeContext& context) {
@@ -182,7 +208,9 @@ Status Training::prepare(ProbeContext& context) {
   if (group_size != ranks_)
     return Error{Code::kInvalid, format("ranks is %lld, but the load runs on %d nodes",
                                         static_cast<long long>(ranks_), group_size)};
+  TRY(check_params());
   rank_ = context.group == nullptr ? 0 : context.group->rank();
+  planned_ = context.phases;
   gemm_.emplace(TRY(Gemm::create(gemm_n_, context.seed)));
   gradient_.assign(static_cast<std::size_t>(gradient_bytes_) / sizeof(float) + 1, 0.0F);
   state_.emplace(context.seed);
@@ -239,6 +267,7 @@ Status Training::run(ProbeContext& context) {
     sleep_until(context.phases.front().begin_ns, context.stop);
     end_ns = context.phases.back().end_ns;
   }
+  set_due(context);
   for (bool more = true; more;) {
     Result<bool> next = step(context, end_ns);
     if (!next) {
@@ -274,7 +303,7 @@ Status Training::open_storage(ProbeContext& context) {
   storage_ = root + format("/%016llx", static_cast<unsigned long long>(context.seed));
   TRY(make_synced_directory(storage_));
   store_.emplace(storage_, rank_, ranks_);
-  if (checkpoint_every_steps_ > 0) parameters_.resize(static_cast<std::size_t>(checkpoint_bytes_));
+  if (saves()) parameters_.resize(static_cast<std::size_t>(checkpoint_bytes_));
   if (rank_ != 0) return ok();
   // What a run with the same seed has left is not of this training.
   if (context.attempt == 0) TRY(store_->clear());
@@ -387,13 +416,13 @@ Result<bool> Training::step(ProbeContext& context, std::int64_t end_ns) {
   fill_gradient(key, rank_, {gradient_.data(), gradient_.size() - 1});
   times.computed = now_ns();
   const bool stopped = !computed || corrupt_ || context.stop.stop_requested();
-  gradient_.back() = stopped ? kWantsStop : times.computed >= end_ns ? kWantsEnd : 0.0F;
+  gradient_.back() = wish(stopped, times.computed, end_ns);
   const Outcome outcome =
       TRY(communicator_->all_reduce_sum(gradient_, patience(context, step_deadline_s_)));
   times.end = now_ns();
   if (outcome == Outcome::kStopped) return left_by_stop(context);
 
-  const float stops = gradient_.back();
+  const float wishes = gradient_.back();
   verify(key, steps_ % kWholeCheckEvery == 0);
   state_->apply(proof_of({gradient_.data(), gradient_.size() - 1}, steps_));
   ++steps_;
@@ -408,12 +437,31 @@ Result<bool> Training::step(ProbeContext& context, std::int64_t end_ns) {
     if (data_) row["data"] = times.read - times.begin;
     context.rows.row(row);
   }
-  ended_ = stops > 0.0F && stops < kWantsStop;
-  if (stops != 0.0F) return false;
+  ended_ = wishes >= kWantsEnd && wishes < kWantsStop;
+  if (wishes >= kWantsEnd) return false;
   // Every rank has the same sum, so all of them come here together.
-  if (checkpoint_every_steps_ > 0 && steps_ % checkpoint_every_steps_ == 0)
-    return checkpoint(context);
-  return true;
+  const bool save =
+      checkpoint_every_steps_ > 0 ? steps_ % checkpoint_every_steps_ == 0 : wishes > 0.0F;
+  if (!save) return true;
+  const bool more = TRY(checkpoint(context));
+  due_.skip(now_ns());
+  return more;
+}
+
+// Of a later attempt, the phases that are over are left out.
+void Training::set_due(const ProbeContext& context) {
+  std::int64_t origin_ns = now_ns();
+  if (!context.phases.empty()) origin_ns = context.phases.front().begin_ns;
+  for (const PhaseSpan& planned : planned_)
+    if (!context.phases.empty() && planned.name == context.phases.front().name)
+      origin_ns -= planned.begin_ns;
+  due_ = DueTimes(origin_ns, checkpoint_every_s_, now_ns());
+}
+
+float Training::wish(bool stopped, std::int64_t at_ns, std::int64_t end_ns) {
+  if (stopped) return kWantsStop;
+  if (at_ns >= end_ns) return kWantsEnd;
+  return rank_ == 0 && due_.take(at_ns) ? kWantsCheckpoint : 0.0F;
 }
 
 // Its time is no step's: training stands still from `begin` to `done`. What is saved is laid out

@@ -23,6 +23,15 @@
 //             the order of sched in each stretch (consecutive phases; "stretch", 0 when absent);
 //             outcome is one of OK SHORT EMPTY HTTP_ERROR CONNECT_ERROR TIMEOUT_FIRST TIMEOUT_IDLE
 //             TIMEOUT_TOTAL STREAM_ERROR TRUNCATED MALFORMED CLIENT_DROPPED
+//   arrivals  phase, process, deterministic, every, n, unsent, moved, gap_distance, tolerance_s,
+//             scheduled{}, realised{} (each n, ks, ks_p, dispersion, dispersion_p, cells; null where
+//             n is too small)     whether the requests of a phase were due, and were sent, as
+//             declared, one a phase and worker: Kolmogorov-Smirnov distance of the gaps, rate taken
+//             out, and index of dispersion of the counts, both with their p; ks_p of the realised
+//             gaps allows for tolerance_s of lateness; not for deterministic arrivals (a constant
+//             process, a trace). every: of the arrivals only each so many-th is this worker's.
+//             moved: share of the gaps that differ from the scheduled ones by more than 1 ms and a
+//             tenth of the mean gap; gap_distance: KS distance between both; unsent: requests
 //   client    at, cpu (share of one core), steal (share), dropped     once a second, by an
 //   inference load step      rank, step, begin, end, compute, comm (ns), data (ns; when it reads)
 //   one a training step and rank; node

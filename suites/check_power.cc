@@ -10,6 +10,7 @@
 #include "reports/bootstrap.h"
 #include "suites/interval.h"
 #include "suites/metrics.h"
+#include "suites/offered.h"
 #include "suites/resolve.h"
 
 namespace mixproof {
@@ -28,6 +29,13 @@ std::string chance(double probability) {
   return format("%.0f %%", probability * 100);
 }
 
+// Requests that the load offers while the phase measures; 0 where the plan does not say.
+double expected_in(const Plan& plan, const LoadPlan* load, const PhasePlan& phase) {
+  const Json* arrivals = load == nullptr ? nullptr : member(load->params, "arrivals");
+  if (arrivals == nullptr) return 0;
+  return expected_requests(*arrivals, window_of_phase(plan, load->name, phase)).value_or(0);
+}
+
 struct PowerMaker {
   const Plan& plan;
   const Limit& limit;
@@ -36,10 +44,11 @@ struct PowerMaker {
 
   // Requests of the phase and of its reference, the fewer.
   double samples() const {
-    double shortest_s = measure_s;
-    if (const PhasePlan* reference = plan.phase(limit.reference))
-      shortest_s = std::min(shortest_s, reference->measure_s);
-    return rate * shortest_s;
+    const double here = rate * measure_s;
+    const PhasePlan* reference = plan.phase(limit.reference);
+    return reference == nullptr
+               ? here
+               : std::min(here, expected_in(plan, plan.load(limit.load), *reference));
   }
 
   CheckPower binomial() const {
@@ -153,18 +162,13 @@ struct PowerMaker {
 
 }  // namespace
 
-double offered_rate_per_s(const LoadPlan& load) {
-  const Json* arrivals = member(load.params, "arrivals");
-  if (arrivals == nullptr || !arrivals->is_object() || arrivals->empty()) return 0;
-  return number_at(arrivals->begin().value(), "rate_per_s");
-}
-
 CheckPower check_power(const Plan& plan, const Limit& limit) {
   const LoadPlan* load = plan.load(limit.load);
   const PhasePlan* phase = plan.phase(limit.phase);
   if (phase == nullptr) return {};
-  const PowerMaker maker{plan, limit, load == nullptr ? 0 : offered_rate_per_s(*load),
-                         phase->measure_s};
+  const double rate =
+      phase->measure_s > 0 ? expected_in(plan, load, *phase) / phase->measure_s : 0;
+  const PowerMaker maker{plan, limit, rate, phase->measure_s};
   if (limit.method == "binomial" && limit.at_least) return maker.binomial();
   if (limit.method == "interval" && plan.phase(limit.reference) != nullptr) return maker.interval();
   return maker.direct();

@@ -8,9 +8,6 @@
 
 namespace mixproof {
 
-// Requests a second that a load offers on average; 0 for loads that offer none, or no known number.
-double offered_rate_per_s(const LoadPlan& load);
-
 // `numbers` is null where a check compares one measured number and needs no more than that. Each
 // number's meaning is in the text:
 //   binomial  trials (requests, or blocks), least_trials and least_s without a violation, tolerates

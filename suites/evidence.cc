@@ -42,6 +42,17 @@ bool set_latencies(const Json& row, std::int64_t sched, Request& request) {
   return true;
 }
 
+std::optional<double> maybe_number(const Json& json, std::string_view key) {
+  const Json* found = member(json, key);
+  if (found == nullptr || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+ArrivalTest::Gaps gaps_of(const Json& json) {
+  return {integer_at(json, "n"), maybe_number(json, "ks"), maybe_number(json, "ks_p"),
+          maybe_number(json, "dispersion"), maybe_number(json, "dispersion_p")};
+}
+
 struct RowReader {
   Evidence& out;
 
@@ -104,6 +115,23 @@ struct RowReader {
     out.loads[text_at(row, "load")].client.push_back({node, mapped(node, integer_at(row, "at")),
                                                       number_at(row, "cpu"),
                                                       number_at(row, "steal")});
+  }
+
+  void arrivals(const Json& row) const {
+    const Json *scheduled = member(row, "scheduled"), *realised = member(row, "realised");
+    ArrivalTest test{.node = text_at(row, "node"),
+                     .phase = text_at(row, "phase"),
+                     .process = text_at(row, "process"),
+                     .n = integer_at(row, "n", -1),
+                     .deterministic = flag_at(row, "deterministic"),
+                     .moved = number_at(row, "moved"),
+                     .gap_distance = number_at(row, "gap_distance")};
+    if (test.phase.empty() || test.n < 0 ||
+        (!test.deterministic && (scheduled == nullptr || realised == nullptr)))
+      return bad(row, "no phase, n or tests");
+    if (scheduled != nullptr) test.scheduled = gaps_of(*scheduled);
+    if (realised != nullptr) test.realised = gaps_of(*realised);
+    out.loads[text_at(row, "load")].arrival_tests.push_back(std::move(test));
   }
 
   void step(const Json& row) const {
@@ -227,6 +255,10 @@ void sort_load(LoadEvidence& load) {
   std::sort(load.steps.begin(), load.steps.end(), [](const TrainingStep& a, const TrainingStep& b) {
     return std::tie(a.step, a.rank, a.begin) < std::tie(b.step, b.rank, b.begin);
   });
+  std::sort(load.arrival_tests.begin(), load.arrival_tests.end(),
+            [](const ArrivalTest& a, const ArrivalTest& b) {
+              return std::tie(a.phase, a.node) < std::tie(b.phase, b.node);
+            });
   std::sort(load.checkpoints.begin(), load.checkpoints.end(),
             [](const CheckpointPart& a, const CheckpointPart& b) {
               return std::tie(a.begin, a.rank, a.step) < std::tie(b.begin, b.rank, b.step);
@@ -305,6 +337,8 @@ Evidence read_evidence(const Plan& plan, std::span<const Json> rows) {
       reader.request(row);
     else if (kind == "client")
       reader.client(row);
+    else if (kind == "arrivals")
+      reader.arrivals(row);
     else if (kind == "step")
       reader.step(row);
     else if (kind == "checkpoint")

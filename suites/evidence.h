@@ -88,6 +88,19 @@ struct NewAttempt {
   std::string noticed, why;
 };
 
+// What a load found out about the times of its requests in a phase (row `arrivals`).
+struct ArrivalTest {
+  std::string node, phase, process;
+  std::int64_t n = 0;
+  bool deterministic = false;
+  double moved = 0, gap_distance = 0;
+  struct Gaps {
+    std::int64_t n = 0;
+    std::optional<double> ks, ks_p, dispersion, dispersion_p;
+  };
+  Gaps scheduled, realised;
+};
+
 struct LoadEvidence {
   std::vector<Request> requests;     // by sched, node, index
   std::vector<ClientSample> client;  // by time
@@ -95,6 +108,7 @@ struct LoadEvidence {
   std::vector<CheckpointPart> checkpoints;
   std::vector<Resumption> resumptions;
   std::vector<NewAttempt> attempts;
+  std::vector<ArrivalTest> arrival_tests;  // by phase and node
   std::int64_t bad_rows = 0;  // rows that contradict themselves or lack what they must have
   std::string first_bad_row;
   std::string unmapped_node;  // a node without any clock row

@@ -15,6 +15,44 @@
 namespace mixproof {
 namespace {
 
+// Of one worker.
+Figure arrival_figure(const ArrivalTest& test, std::string_view metric) {
+  if (metric == "inference.arrival_moved") {
+    Figure figure = Figure::of(test.moved, test.n);
+    figure.evidence = {{"gap_distance", test.gap_distance}};
+    return figure;
+  }
+  const bool is_ks = metric == "inference.arrival_ks";
+  const ArrivalTest::Gaps &due = test.scheduled, &sent = test.realised;
+  const std::optional<double>&value = is_ks ? sent.ks : sent.dispersion,
+        &p = is_ks ? sent.ks_p : sent.dispersion_p;
+  if (!value || !p) return Figure::lacks("n_too_small", sent.n);
+  Figure figure = Figure::of(*value, sent.n);
+  figure.evidence = {{"p", *p}, {"process", test.process}};
+  if (const auto& planned = is_ks ? due.ks : due.dispersion)
+    figure.evidence["scheduled"] = *planned;
+  if (const auto& planned = is_ks ? due.ks_p : due.dispersion_p)
+    figure.evidence["scheduled_p"] = *planned;
+  return figure;
+}
+
+// Of the worker whose test fits least; nothing where the times hold no chance to be tested.
+std::optional<Figure> worst_arrivals(const std::vector<ArrivalTest>& tests,
+                                     const std::string& phase, std::string_view metric) {
+  std::optional<Figure> worst;
+  const bool is_share = metric == "inference.arrival_moved";
+  const auto badness = [&](const Figure& figure) {
+    if (!figure.value) return -2.0;
+    return is_share ? *figure.value : -number_at(figure.evidence, "p");
+  };
+  for (const ArrivalTest& test : tests) {
+    if (test.phase != phase || (test.deterministic && !is_share)) continue;
+    Figure figure = arrival_figure(test, metric);
+    if (!worst || badness(figure) > badness(*worst)) worst = std::move(figure);
+  }
+  return worst;
+}
+
 class RowWriter {
  public:
   RowWriter(const JudgeInput& input, const Json& observed) : input_(input), observed_(observed) {}
@@ -71,8 +109,10 @@ class RowWriter {
         return ratio(question, labels);
       case MetricKind::kInterval:
       case MetricKind::kReported:
-        return metric.id == "inference.outcomes" ? outcomes_row(metric, phase, load, labels)
-                                                 : fault_intervals(metric, phase, load, labels);
+        if (metric.id == "inference.outcomes") return outcomes_row(metric, phase, load, labels);
+        if (metric.id.starts_with("inference.arrival_"))
+          return arrivals(metric, phase, load, labels);
+        return fault_intervals(metric, phase, load, labels);
       case MetricKind::kFault:
         return;
     }
@@ -130,6 +170,16 @@ class RowWriter {
     out["value"] = requests.size();
     out["counts"] = outcome_counts(requests);
     rows_.push_back(std::move(out));
+  }
+
+  // A load without such rows has no such figure.
+  void arrivals(const JudgedMetric& metric, const PhasePlan& phase, const std::string& load,
+                const Json& labels) {
+    const auto evidence = input_.evidence.loads.find(load);
+    if (evidence == input_.evidence.loads.end()) return;
+    const std::optional<Figure> worst =
+        worst_arrivals(evidence->second.arrival_tests, phase.name, metric.id);
+    if (worst) add(metric, labels, *worst);
   }
 
   void fault_intervals(const JudgedMetric& metric, const PhasePlan& phase, const std::string& load,

@@ -68,6 +68,18 @@ constexpr JudgedMetric kMetrics[] = {
     {"inference.time_to_drain", "s", "lower",
      "from the revert (or the fault) until no more requests are open than 95 % of those of the baseline found",
      "inference", kInterval},
+    {"inference.arrival_ks", "1", "none",
+     "Kolmogorov-Smirnov distance of the gaps between sendings, the rate taken out, from the declared "
+     "distribution; with several workers that of the least p",
+     "inference", kReported},
+    {"inference.arrival_dispersion", "1", "none",
+     "variance over mean of the counts of sendings, gaps turned into exponential ones: 1 as declared, "
+     "above it lumps, below it too regular",
+     "inference", kReported},
+    {"inference.arrival_moved", "1", "none",
+     "share of the gaps between sendings that differ from those between due times by more than 1 ms "
+     "and a tenth of the mean gap",
+     "inference", kReported},
     {"training.step_time", "s", "lower", "slowest rank of each step", "training", kSamples},
     {"training.compute_time", "s", "lower", "slowest rank of each step", "training", kSamples},
     {"training.comm_time", "s", "lower", "longest of the ranks, waiting included", "training",

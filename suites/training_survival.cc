@@ -149,8 +149,10 @@ Figure checkpoint_failures(const JudgeInput& input, const Question& question) {
 }  // namespace
 
 std::string not_applicable(const JudgedMetric& metric, const LoadPlan& load) {
-  if (is_checkpoint_metric(metric.id) && number_at(load.params, "checkpoint_every_steps") <= 0)
-    return "load \"" + load.name + "\" makes no checkpoints (checkpoint_every_steps)";
+  if (is_checkpoint_metric(metric.id) && number_at(load.params, "checkpoint_every_steps") <= 0 &&
+      number_at(load.params, "checkpoint_every_s") <= 0)
+    return "load \"" + load.name +
+           "\" makes no checkpoints (checkpoint_every_steps, checkpoint_every_s)";
   if (is_loss_metric(metric.id) && load.on_loss != "resume")
     return "load \"" + load.name + "\" does not resume (on_loss)";
   return "";

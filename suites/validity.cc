@@ -4,10 +4,13 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <tuple>
 
 #include "harness/base/text.h"
 #include "suites/fault_evidence.h"
+#include "suites/offered.h"
 #include "suites/request_metrics.h"
 #include "suites/training_metrics.h"
 #include "suites/training_survival.h"
@@ -20,7 +23,17 @@ constexpr double kDroppedShare = 0.001, kSentShare = 0.999;
 constexpr double kClientCpuLimit = 0.85, kStealLimit = 0.05;
 constexpr double kLeastWindowShare = 0.98;
 constexpr double kCountSigmas =
-    5;  // of a Poisson count; a wrong alarm in about two million windows
+    5;  // of the count; for poisson a wrong alarm in about two million windows
+// Gaps are not as declared below this p. In two phases of a thousand an honest schedule is as odd
+// as that by chance, which is nobody's fault: then the sending must have made it worse by a factor,
+// or so odd that no schedule is.
+constexpr double kArrivalsAlpha = 0.001, kWorse = 10, kNeverDrawn = 1e-6;
+// Of the gaps of requests whose times hold no chance.
+constexpr double kMovedLimit = 0.05;
+
+double seconds_between(std::int64_t from, std::int64_t until) {
+  return static_cast<double>(until - from) * 1e-9;
+}
 
 bool is_client_fault(const Request& request) {
   const bool server_unreachable =
@@ -143,11 +156,24 @@ struct ProblemFinder {
           format("%lld rows for %lld scheduled requests of load %s in %s",
                  static_cast<long long>(requests.size()), static_cast<long long>(span),
                  plan.name.c_str(), phase.name.c_str()));
-    const double expected = expected_requests(plan);
-    const double difference = std::fabs(static_cast<double>(requests.size()) - expected);
-    if (expected > 0 && difference > kCountSigmas * std::sqrt(expected) + 2)
-      add("missing_rows", format("%zu requests of load %s in %s, where its rate gives about %.0f",
-                                 requests.size(), plan.name.c_str(), phase.name.c_str(), expected));
+    expected(plan, static_cast<double>(requests.size()));
+  }
+
+  // By the plan alone, whatever the load has announced.
+  void expected(const LoadPlan& plan, double count) {
+    const Json* arrivals = member(plan.params, "arrivals");
+    if (arrivals == nullptr) return;
+    const PhaseWindow& seen = *window();
+    OfferedWindow part = window_of_phase(input.plan, plan.name, phase);
+    part.from_s = seconds_between(seen.begin, seen.settled);
+    part.until_s = seconds_between(seen.begin, seen.end);
+    const std::optional<double> mean = expected_requests(*arrivals, part);
+    if (!mean) return;
+    const double deviation = std::sqrt(*mean * std::max(1.0, count_dispersion(*arrivals)));
+    if (std::fabs(count - *mean) > kCountSigmas * deviation + 2)
+      add("missing_rows",
+          format("%.0f requests of load %s in %s, where its arrivals give about %.0f", count,
+                 plan.name.c_str(), phase.name.c_str(), *mean));
   }
 
   const LoadEvidence& found_load(const std::string& name) const {
@@ -179,16 +205,6 @@ struct ProblemFinder {
     }
   }
 
-  // 0 when the arrivals have no constant mean rate.
-  double expected_requests(const LoadPlan& plan) const {
-    const Json* arrivals = member(plan.params, "arrivals");
-    if (arrivals == nullptr || !arrivals->is_object() || arrivals->size() != 1) return 0;
-    const std::string& kind = arrivals->begin().key();
-    if (kind != "poisson" && kind != "constant") return 0;
-    return number_at(arrivals->begin().value(), "rate_per_s") * window()->measure_s() *
-           static_cast<double>(plan.nodes.size());
-  }
-
   void training(const LoadPlan& plan) {
     const StepWindow steps = measured_steps(input, plan.name, phase.name);
     if (steps.silent_ranks.size() == plan.nodes.size())
@@ -218,6 +234,35 @@ std::string client_rows_trouble(const LoadEvidence& evidence, std::int64_t from,
     return format("the load generator used %.0f %% of its core", 100 * cpu / n);
   if (!(steal / n <= kStealLimit))
     return format("%.1f %% of the machine's time was stolen", 100 * steal / n);
+  return "";
+}
+
+std::string gaps_trouble(const ArrivalTest& test) {
+  if (test.deterministic) {
+    if (test.moved <= kMovedLimit) return "";
+    return format("%.0f %% of their gaps differ from the schedule's", 100 * test.moved);
+  }
+  for (const auto& [name, realised, scheduled] :
+       {std::tuple{"KS", test.realised.ks_p, test.scheduled.ks_p},
+        std::tuple{"dispersion", test.realised.dispersion_p, test.scheduled.dispersion_p}}) {
+    if (!realised || *realised >= kArrivalsAlpha) continue;
+    if (scheduled && *realised * kWorse > *scheduled && *realised >= kNeverDrawn) continue;
+    return format("%s test of %s: p = %.2g%s", name, test.process.c_str(), *realised,
+                  scheduled ? format(" (%.2g as scheduled)", *scheduled).c_str() : "");
+  }
+  return "";
+}
+
+// Of the phases that touch [from, until).
+std::string arrivals_trouble(const Evidence& all, const LoadEvidence& evidence, std::int64_t from,
+                             std::int64_t until) {
+  for (const ArrivalTest& test : evidence.arrival_tests) {
+    const auto phase = all.phases.find(test.phase);
+    if (phase == all.phases.end() || phase->second.begin >= until || phase->second.end <= from)
+      continue;
+    if (const std::string trouble = gaps_trouble(test); !trouble.empty())
+      return "the requests of " + test.phase + " did not arrive as declared: " + trouble;
+  }
   return "";
 }
 
@@ -271,7 +316,9 @@ std::string measurement_trouble(const JudgeInput& input, const std::string& load
     if (std::string trouble = input.evidence.clocks.trouble(node); !trouble.empty()) return trouble;
   const auto evidence = input.evidence.loads.find(load);
   if (plan->probe != "inference" || evidence == input.evidence.loads.end()) return "";
-  return client_trouble(*plan, evidence->second, from, until);
+  std::string trouble = client_trouble(*plan, evidence->second, from, until);
+  return trouble.empty() ? arrivals_trouble(input.evidence, evidence->second, from, until)
+                         : trouble;
 }
 
 double client_error_s(const JudgeInput& input, const std::string& load, std::int64_t from,

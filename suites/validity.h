@@ -28,6 +28,9 @@ std::vector<Problem> phase_problems(const JudgeInput& input, const std::string& 
 // - more than 0.1 % dropped by the client, or fewer than 99.9 % sent for no fault of the server,
 // - the client above 85 % of its core, or more than 5 % of time stolen, on average; no client row
 // at all,
+// - requests that did not arrive as declared (row `arrivals`) in a phase that touches that time: a
+// test of the realised gaps has p below 0.001 and below a tenth of the schedule's own, or below
+// 1e-6; or, where the times hold no chance, more than 5 % of the gaps moved,
 // - the clock of one of its nodes stepped or is not known well enough.
 // Only the clock applies to loads other than inference.
 std::string measurement_trouble(const JudgeInput& input, const std::string& load, std::int64_t from,

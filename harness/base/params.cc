@@ -87,6 +87,18 @@ struct Reader {
     *p.target = std::move(out);
     return ok();
   }
+  Status operator()(const param::Numbers& p) const {
+    if (!value.is_array()) return wrong(pointer, "must be a list of numbers");
+    std::vector<double> out;
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const std::string place = pointer + "/" + std::to_string(i);
+      if (!value[i].is_number()) return wrong(place, "must be a number");
+      out.push_back(value[i].get<double>());
+      TRY(check_range(out.back(), p.range, place));
+    }
+    *p.target = std::move(out);
+    return ok();
+  }
   Status operator()(const param::Any& p) const {
     if (!value.is_object()) return wrong(pointer, "must be an object");
     *p.target = value;
@@ -147,6 +159,9 @@ Json schema_of_kind(const Param& param) {
           [](const param::Texts&) {
             return Json{{"type", "array"}, {"items", {{"type", "string"}}}};
           },
+          [](const param::Numbers& p) {
+            return Json{{"type", "array"}, {"items", with_range({{"type", "number"}}, p.range)}};
+          },
           [](const param::Any&) {
             return Json{{"type", "object"}};
           },
@@ -182,6 +197,7 @@ std::string type_text(const Param& param) {
                         [](const param::Text&) { return std::string("string"); },
                         [](const param::Choice& p) { return "one of " + join(p.values, ", "); },
                         [](const param::Texts&) { return std::string("list of strings"); },
+                        [&](const param::Numbers& p) { return ranged("list of numbers", p.range); },
                         [](const param::Any&) { return std::string("object"); },
                         [](const param::Object&) { return std::string("object"); },
                         [](const param::OneOf&) { return std::string("object with one member"); },
@@ -211,6 +227,9 @@ Param choice(std::string name, std::string* target, std::string help,
 }
 Param texts(std::string name, std::vector<std::string>* target, std::string help) {
   return {std::move(name), std::move(help), param::Texts{target}};
+}
+Param numbers(std::string name, std::vector<double>* target, std::string help, Range range) {
+  return {std::move(name), std::move(help), param::Numbers{target, range}};
 }
 Param any(std::string name, Json* target, std::string help) {
   return {std::move(name), std::move(help), param::Any{target}};
@@ -271,6 +290,7 @@ Json write_params(const Params& params) {
                    [&](const param::Text& p) { out[param.name] = *p.target; },
                    [&](const param::Choice& p) { out[param.name] = *p.target; },
                    [&](const param::Texts& p) { out[param.name] = *p.target; },
+                   [&](const param::Numbers& p) { out[param.name] = *p.target; },
                    [&](const param::Any&) {},
                    [&](const param::Object& p) { out[param.name] = write_params(p.members); },
                    [&](const param::OneOf& p) {

@@ -52,6 +52,10 @@ struct Choice {
 struct Texts {
   std::vector<std::string>* target;
 };
+struct Numbers {
+  std::vector<double>* target;
+  Range range;  // of each
+};
 struct Any {
   Json* target;
 };  // checked by someone else; must be an object
@@ -76,7 +80,7 @@ struct Param {
   std::string name;  // the JSON key; ends with its unit: settle_s, bucket_bytes
   std::string help;
   std::variant<param::Number, param::Integer, param::Flag, param::Text, param::Choice, param::Texts,
-               param::Any, param::Object, param::OneOf, param::Map, param::List>
+               param::Numbers, param::Any, param::Object, param::OneOf, param::Map, param::List>
       kind;
   bool required = false;
   bool* seen = nullptr;  // set when the key was there
@@ -89,6 +93,7 @@ Param text(std::string name, std::string* target, std::string help);
 Param choice(std::string name, std::string* target, std::string help,
              std::vector<std::string> values);
 Param texts(std::string name, std::vector<std::string>* target, std::string help);
+Param numbers(std::string name, std::vector<double>* target, std::string help, Range range = {});
 Param any(std::string name, Json* target, std::string help);
 Param object(std::string name, std::string help, Params members);
 Param one_of(std::string name, std::string* tag, std::string help,

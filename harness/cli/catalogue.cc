@@ -35,7 +35,9 @@ Result<Json> check_probe(const std::string& name, const Json& params, const std:
   if (spec == nullptr)
     return Error{Code::kInvalid, pointer + ": there is no probe \"" + name + "\""};
   const std::unique_ptr<Probe> probe = spec->create();
-  return complete(probe->params(), params, pointer);
+  Json completed = TRY(complete(probe->params(), params, pointer));
+  if (Status agree = probe->check_params(); !agree) return std::move(agree).error().in(pointer);
+  return completed;
 }
 
 Result<Json> check_fault(const std::string& name, const Json& params, const std::string& pointer) {

@@ -6,9 +6,20 @@
 #include "suites/aborts.h"
 #include "suites/check_power.h"
 #include "suites/fault_parts.h"
+#include "suites/offered.h"
 
 namespace mixproof {
 namespace {
+
+// ", 8 requests/s", or mean and peak; empty for loads that offer none.
+std::string rate_text(const LoadPlan& load) {
+  const OfferedRate rate = offered_rate(load);
+  if (!(rate.peak_per_s > 0)) return "";
+  if (rate.mean_per_s == rate.peak_per_s) return format(", %g requests/s", rate.mean_per_s);
+  if (rate.mean_per_s > 0)
+    return format(", %.4g requests/s on average, at most %g", rate.mean_per_s, rate.peak_per_s);
+  return format(", requests as in its trace, at most %g in a second", rate.peak_per_s);
+}
 
 std::string limit_text(const Plan& plan, const Limit& limit) {
   std::string out = limit.metric + (limit.quantile.empty() ? "" : " " + limit.quantile) +
@@ -66,10 +77,8 @@ std::string plan_text(const Plan& plan) {
   }
   out += "\nloads\n";
   for (const LoadPlan& load : plan.loads) {
-    const double rate = offered_rate_per_s(load);
     out += "  " + load.name + " (" + load.probe + ") on " + join(load.nodes, ", ") +
-           (load.target.empty() ? "" : " to " + load.target) +
-           (rate > 0 ? format(", %g requests/s", rate) : "") + "\n";
+           (load.target.empty() ? "" : " to " + load.target) + rate_text(load) + "\n";
   }
   out += "\nphases\n";
   for (const PhasePlan& phase : plan.phases) {

@@ -86,6 +86,24 @@ TEST(Params, SchemaSaysTheSameAsTheReader) {
   EXPECT_EQ(schema["properties"]["shape"]["enum"].size(), 2u);
 }
 
+TEST(Params, ListsOfNumbersAreCheckedOneByOne) {
+  std::vector<double> factors = {1, 3};
+  const Params params = {numbers("factors", &factors, "of the rate", {.min = 0, .max = 9})};
+  EXPECT_EQ(write_params(params).at("factors"), Json::array({1.0, 3.0}));
+  ASSERT_TRUE(read_params({{"factors", {2, 0.5}}}, params).ok());
+  EXPECT_EQ(factors, (std::vector<double>{2, 0.5}));
+  const auto message = [&](const Json& json) {
+    const Status status = read_params(json, params);
+    return status.ok() ? "" : status.error().message;
+  };
+  EXPECT_EQ(message({{"factors", {1, 10}}}), "/factors/1: 10 is out of range (0 to 9)");
+  EXPECT_EQ(message({{"factors", {1, "x"}}}), "/factors/1: must be a number");
+  EXPECT_EQ(message({{"factors", 3}}), "/factors: must be a list of numbers");
+  EXPECT_EQ(factors, (std::vector<double>{2, 0.5})) << "what is wrong changes nothing";
+  const Json schema = schema_of(params)["properties"]["factors"];
+  EXPECT_EQ(schema["items"]["maximum"], 9);
+}
+
 TEST(Params, RequiredKeysAreMissed) {
   double value = 0;
   const Status status = read_params(Json::object(), {required(number("x", &value, "x"))}, "/a");

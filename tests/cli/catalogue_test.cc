@@ -64,6 +64,24 @@ TEST(Catalogue, WrongParametersAreNamedWithTheirPlace) {
             "/loads/users/params/answer_token: unknown key; did you mean \"answer_tokens\"?");
 }
 
+TEST(Catalogue, ParametersThatContradictEachOtherAreNamedBeforeAnythingRuns) {
+  const auto message = [](const char* load, const Json& params) {
+    Json suite = suite_at(MIXPROOF_SOURCE_DIR "/suites/mixed_sla.json");
+    suite["loads"][load]["params"].update(params);
+    const auto plan = make_plan(suite, build_catalogue(), 1);
+    return plan.ok() ? "" : plan.error().message;
+  };
+  const Json bursts = {{"period_s", 30}, {"length_s", 5}};
+  EXPECT_EQ(message("users", {{"arrivals", {{"bursts", bursts}}}}), "");
+  EXPECT_EQ(message("users", {{"arrivals", {{"bursts", {{"period_s", 3}, {"length_s", 5}}}}}}),
+            "/loads/users/params: arrivals: bursts: a burst must be shorter than its period");
+  EXPECT_EQ(message("users", {{"answer_lengths", {{"trace", Json::object()}}}}),
+            "/loads/users/params: answer_lengths: \"trace\" needs arrivals from a trace");
+  EXPECT_EQ(message("trainer", {{"checkpoint_every_s", 10}}),
+            "/loads/trainer/params: checkpoint_every_steps and checkpoint_every_s exclude each "
+            "other");
+}
+
 // python3-jsonschema: a validator that nobody here wrote.
 TEST(Catalogue, ShippedSuitesAreValidForAnotherValidator) {
   if (std::system("/usr/bin/python3 -c 'import jsonschema' 2>/dev/null") != 0)

@@ -58,6 +58,9 @@ TEST_F(Reports, OneSeedIsOneScheduleAndEveryReportIsReproduced) {
     const Ended ended = runs[static_cast<std::size_t>(i)]->wait(kEnd);
     expect_pass(ended, report(name));
     (i < 5 ? hashes : others).insert(schedule_hash(recorded(name)));
+    const Json judged = report(name);
+    for (const char* id : {"inference.arrival_ks", "inference.arrival_moved"})
+      EXPECT_NE(metric(judged, id, "steady"), nullptr) << "the load does not test its own arrivals";
     const Ended again = run({"rejudge", name});
     EXPECT_EQ(again.status, ended.status) << again.err;
     EXPECT_NE(again.out.find("identical: checks"), std::string::npos) << again.out << again.err;

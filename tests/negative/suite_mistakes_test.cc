@@ -98,7 +98,7 @@ const std::vector<Mistake>& mistakes() {
       {"/loads/users/on_loss: \"resume\" is for loads with ranks; inference has none",
        [](Json& s) { s["loads"]["users"]["on_loss"] = "resume"; }},
       {"/limits/1/metric: training.checkpoint_time is not measured: load \"trainer\" makes no checkpoints "
-       "(checkpoint_every_steps)",
+       "(checkpoint_every_steps, checkpoint_every_s)",
        [](Json& s) { s["limits"][1]["metric"] = "training.checkpoint_time"; }},
       {"/limits/1/metric: training.steps_lost is not measured: load \"trainer\" does not resume (on_loss)",
        [](Json& s) { s["limits"][1]["metric"] = "training.steps_lost"; }},

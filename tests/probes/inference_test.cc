@@ -101,6 +101,35 @@ TEST(Inference, RecordsEveryRequestOnceAndDrains) {
   EXPECT_EQ(load.rows.of("client").back()["dropped"], 0);
   EXPECT_TRUE(load.rows.of("note").empty());
   EXPECT_TRUE(load.probe->check(load.context).ok());
+  std::int64_t tested = 0;
+  for (const Json& row : load.rows.of("arrivals")) tested += row["n"].get<std::int64_t>();
+  EXPECT_EQ(load.rows.of("arrivals").size(), 3u);
+  EXPECT_EQ(tested, std::ssize(requests));
+}
+
+TEST(Inference, AsksForTheLengthsOfItsTrace) {
+  RunningNullServer server;
+  const std::string path =
+      std::string(MIXPROOF_SOURCE_DIR) + "/tests/probes/inference/traces/own.jsonl";
+  Load load(server.url(), {{"arrivals", {{"trace", {{"path", path}, {"time_scale", 10}}}}},
+                           {"prompt_lengths", {{"trace", Json::object()}}},
+                           {"answer_lengths", {{"trace", Json::object()}}}});
+  ASSERT_TRUE(load.prepare().ok());
+  EXPECT_EQ(load.context.info["arrivals"]["trace"]["format"], "jsonl");
+  EXPECT_EQ(load.context.info["arrivals"]["trace"]["sha256"].get<std::string>().size(), 64u);
+  ASSERT_TRUE(load.run().ok());
+  const auto requests = load.rows.of("request");
+  ASSERT_EQ(requests.size(), 11u);  // all four in the phases of 200 ms, three in that of 100 ms
+  const std::int64_t tokens[] = {4, 8, 2, 16};
+  for (const Json& row : requests) {
+    EXPECT_EQ(row["outcome"], "OK") << row;
+    EXPECT_EQ(row["tokens"], tokens[row["i"].get<std::size_t>() % 4]) << row;
+  }
+  for (const Json& row : load.rows.of("arrivals")) EXPECT_EQ(row["deterministic"], true);
+  Load absent(server.url(), {{"arrivals", {{"trace", {{"path", path + ".gone"}}}}}});
+  const Status status = absent.prepare();
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("own.jsonl.gone"), std::string::npos);
 }
 
 TEST(Inference, TheScheduleFollowsFromTheSeedAlone) {

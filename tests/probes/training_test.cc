@@ -272,6 +272,72 @@ TEST_F(Training, SavesCheckpointsThatAreValidAndKeepsTwo) {
   EXPECT_EQ(valid, 2U);
 }
 
+// Each checkpoint is after the first step that ended its computation past a multiple of the period.
+TEST_F(Training, SavesByTheClockOfTheRunAllRanksAtTheSameStep) {
+  Storage storage;
+  fake::ThreadGroup ranks(2);
+  std::array<std::vector<std::int64_t>, 2> saved_at;
+  const auto begin = Clock::now() + 500ms;
+  constexpr std::int64_t kEvery = 150'000'000;
+  ranks.run([&](Group& group) {
+    Rank rank;
+    const Json params =
+        storage.params({{"checkpoint_every_steps", 0}, {"checkpoint_every_s", 0.15}});
+    ASSERT_TRUE(rank.prepare(&group, 2, params));
+    // Clocks of nodes differ: rank 1 would be due 40 ms later.
+    const bool other = group.rank() == 1;
+    Status ran = rank.run(begin + 40ms * other, 800ms);
+    ASSERT_TRUE(ran) << ran.error().message;
+    Status checked = rank.load->check(rank.context);
+    EXPECT_TRUE(checked) << checked.error().message;
+    const std::vector<Json> rows = rank.rows.rows();
+    std::int64_t due = 1;
+    for (const Json& row : of_kind(rows, "checkpoint")) {
+      saved_at.at(static_cast<std::size_t>(group.rank())).push_back(row.at("step"));
+      if (other) continue;
+      const std::int64_t after = row.at("begin").get<std::int64_t>() - ns(begin);
+      EXPECT_GE(after, due * kEvery) << "not before it is due";
+      due = after / kEvery + 1;
+    }
+  });
+  EXPECT_EQ(saved_at[0], saved_at[1]);
+  EXPECT_GE(saved_at[0].size(), 2U);
+  EXPECT_LE(saved_at[0].size(), 5U);
+}
+
+TEST_F(Training, ALaterAttemptSavesAtTheTimesOfTheFirst) {
+  Storage storage;
+  const Json params = storage.params({{"checkpoint_every_steps", 0}, {"checkpoint_every_s", 0.4}});
+  // Phases of 250 ms; the second attempt begins in the second one, as the controller tells it.
+  for (const int attempt : {0, 1}) {
+    fake::ThreadGroup ranks(2);
+    ranks.run([&](Group& group) {
+      Rank rank;
+      rank.context.attempt = attempt;
+      rank.context.phases = {{"a", 0, 250'000'000}, {"b", 250'000'000, 1'050'000'000}};
+      ASSERT_TRUE(rank.prepare(&group, 2, params));
+      const auto begin = Clock::now() + 100ms;
+      rank.context.phases = {{"b", ns(begin), ns(begin + 800ms)}};  // 0.25 s after the load began
+      Status ran = rank.load->run(rank.context);
+      ASSERT_TRUE(ran) << ran.error().message;
+      const std::vector<Json> saved = of_kind(rank.rows.rows(), "checkpoint");
+      ASSERT_FALSE(saved.empty());
+      EXPECT_LE(saved.size(), 2U);
+      EXPECT_GE(saved[0].at("begin").get<std::int64_t>() - ns(begin),
+                group.rank() == 0 ? 150'000'000 : 100'000'000);
+      EXPECT_EQ(saved[0].at("attempt"), attempt);
+    });
+  }
+}
+
+TEST_F(Training, StepsAndSecondsDoNotBothDecideOnCheckpoints) {
+  Storage storage;
+  Rank rank;
+  Status prepared = rank.prepare(nullptr, 1, storage.params({{"checkpoint_every_s", 1}}));
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().code, Code::kInvalid);
+}
+
 TEST_F(Training, GoesOnFromTheNewestCheckpointThatIsValidForAllRanks) {
   Storage storage;
   train_and_stop(storage, 0, Json::object(), [](int, const std::vector<Json>&) {});
