@@ -28,6 +28,8 @@ std::string media_type(string_view value) {
   return out;
 }
 
+bool is_interim(int status) { return status >= 100 && status < 200 && status != 101; }
+
 class Parser final : public http::basic_parser<false> {
  public:
   Parser() {
@@ -40,7 +42,7 @@ class Parser final : public http::basic_parser<false> {
 
   std::string* body = nullptr;
   int status = 0;
-  std::string reason, content_type, retry_after;
+  std::string reason, content_type, content_encoding, retry_after;
 
  private:
   void on_request_impl(http::verb, string_view, string_view, int, error_code&) override {}
@@ -51,6 +53,7 @@ class Parser final : public http::basic_parser<false> {
   void on_field_impl(http::field field, string_view, string_view value, error_code&) override {
     if (is_header_done()) return;  // a trailer
     if (field == http::field::content_type) content_type = media_type(value);
+    if (field == http::field::content_encoding) content_encoding = media_type(value);
     if (field == http::field::retry_after) retry_after = text_of(value);
   }
   void on_header_impl(error_code&) override {}
@@ -107,6 +110,11 @@ bool HttpResponse::feed(std::string_view bytes, std::string& body) {
     }
     if (used == 0) break;
   }
+  if (parser.is_done() && is_interim(parser.status)) {
+    const std::string next(rest);
+    reset();
+    return next.empty() || feed(next, body);
+  }
   if (parser.is_done()) {
     state.surplus = !rest.empty();
     rest = {};
@@ -128,7 +136,10 @@ bool HttpResponse::end_of_connection() {
   return !error;
 }
 
-bool HttpResponse::head_done() const { return state_->parser->is_header_done(); }
+bool HttpResponse::head_done() const {
+  return state_->parser->is_header_done() && !is_interim(state_->parser->status);
+}
+bool HttpResponse::framed() const { return head_done() && !state_->parser->need_eof(); }
 bool HttpResponse::done() const { return state_->parser->is_done(); }
 bool HttpResponse::reusable() const {
   return done() && state_->parser->keep_alive() && !state_->surplus;
@@ -136,6 +147,9 @@ bool HttpResponse::reusable() const {
 int HttpResponse::status() const { return head_done() ? state_->parser->status : 0; }
 const std::string& HttpResponse::reason() const { return state_->parser->reason; }
 const std::string& HttpResponse::content_type() const { return state_->parser->content_type; }
+const std::string& HttpResponse::content_encoding() const {
+  return state_->parser->content_encoding;
+}
 const std::string& HttpResponse::retry_after() const { return state_->parser->retry_after; }
 const std::string& HttpResponse::error() const { return state_->error; }
 
