@@ -37,6 +37,8 @@ class HttpResponse {
   const std::string& error() const;
 
  private:
+  bool feed_body(std::string_view bytes);
+
   struct State;  // Boost.Beast stays in http.cc
   std::unique_ptr<State> state_;
 };

@@ -102,7 +102,7 @@ const std::map<std::string, Expected>& expectations() {
       {"broken_chunk", {Outcome::kMalformed, 2, 2, "one two", "not HTTP: bad chunk", 0, true}},
       {"comments_after_the_break",
        {Outcome::kMalformed, 0, 0, "", "an event that is no JSON object: x", 0, true}},
-      {"not_http", {Outcome::kMalformed, 0, 0, "", "not HTTP: bad version", 0, true}},
+      {"not_http", {Outcome::kMalformed, 0, 0, "", "not HTTP: no status line", 0, true}},
       {"nothing", {Outcome::kTruncated, 0, 0, "", "closed before the answer began", 0, true}},
       {"after_done", {Outcome::kOk, 4, 4, kText}},
   };

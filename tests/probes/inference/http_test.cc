@@ -92,6 +92,31 @@ TEST(Http, InterimResponsesAreSkipped) {
   EXPECT_FALSE(only.end_of_connection());
 }
 
+TEST(Http, AnEmptyChunkedBodyMayComeByteByByte) {
+  for (const std::size_t step : {1000, 1, 2, 3}) {
+    HttpResponse response;
+    EXPECT_EQ(
+        feed(response, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", step), "");
+    EXPECT_TRUE(response.reusable()) << step;
+  }
+}
+
+TEST(Http, ABrokenOrEndlessHeadIsAnErrorHoweverItIsCut) {
+  const std::string broken = "HTTP/1.1 200 OK\r\nA: b\r\n\rc: d\r\n\r\n";
+  for (const std::size_t step : {1000, 1, 5}) {
+    HttpResponse response;
+    std::string body;
+    bool good = true;
+    for (std::size_t at = 0; at < broken.size() && good; at += step)
+      good = response.feed(broken.substr(at, step), body);
+    EXPECT_FALSE(good) << step;
+  }
+  HttpResponse endless;
+  std::string body;
+  EXPECT_TRUE(endless.feed("HTTP/1.1 200 OK\r\nA: ", body));
+  EXPECT_FALSE(endless.feed(std::string(70'000, 'a'), body));
+}
+
 TEST(Http, SaysWhetherTheBodyHasAnEndOfItsOwn) {
   HttpResponse chunks, length, until_eof;
   feed(chunks, kChunked.substr(0, 100), 1000);
