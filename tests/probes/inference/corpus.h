@@ -13,7 +13,7 @@
 namespace mixproof::inference {
 
 inline std::filesystem::path corpus_folder() {
-  return std::string(MIXPROOF_SOURCE_DIR) + "/tests/probes/inference/corpus";
+  return MIXPROOF_SOURCE_DIR "/tests/probes/inference/corpus";
 }
 
 inline std::string corpus_file(const std::string& name) {
