@@ -14,9 +14,9 @@
 #include "probes/inference/arrival_tests.h"
 #include "probes/inference/arrivals.h"
 #include "probes/inference/client.h"
-#include "probes/inference/request.h"
 #include "probes/inference/row_writer.h"
 #include "probes/inference/scheduling.h"
+#include "probes/inference/server_params.h"
 #include "probes/probe.h"
 
 namespace mixproof {
@@ -33,52 +33,65 @@ constexpr std::int64_t kWarmUps = 4;
 constexpr std::int64_t kRounding = 1000;
 constexpr std::int64_t kByHand =
     3600 * kSecond;  // without phases the load runs until stopped, at most so long
-// A proxy that holds an answer back delivers it in one read; then the first token's time says
-// nothing.
-constexpr std::int64_t kBufferedTokens = 8;
+// A proxy that holds an answer back delivers it in one read, long after it was asked; then the
+// first token's time says nothing.
+constexpr std::int64_t kBufferedTokens = 8, kBufferedRoundTrips = 20;
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
+// How many requests of each phase this worker sends.
+Json phases_json(const inference::Schedule& schedule,
+                 const std::vector<inference::SchedulePhase>& phases,
+                 const inference::Share& share) {
+  std::vector<std::int64_t> counts(phases.size(), 0);
+  for (std::size_t i = 0; i < schedule.arrivals.size(); ++i)
+    if (share.has(static_cast<std::int64_t>(i))) ++counts[schedule.arrivals[i].phase];
+  Json out = Json::object();
+  for (std::size_t p = 0; p < phases.size(); ++p) out[phases[p].name] = counts[p];
+  return out;
+}
 
 // Answers that are not recorded: they only prove that the server answers as it should.
 class WarmUp final : public inference::ClientEvents {
  public:
-  WarmUp(const inference::Schedule& schedule, inference::RequestWriter& writer)
-      : schedule_(schedule), writer_(writer) {}
-  std::string_view request(std::int64_t i) override {
-    const inference::Arrival& arrival = schedule_.arrivals[static_cast<std::size_t>(i)];
-    return writer_.write(prompt_text(schedule_, arrival), arrival.answer_tokens);
-  }
+  WarmUp(const inference::Schedule& schedule, inference::Requests& requests)
+      : schedule_(schedule), requests_(requests) {}
+  std::string_view request(std::int64_t i) override { return requests_.write(schedule_, i); }
   void finished(const inference::RequestRecord& record) override { records.push_back(record); }
 
   std::vector<inference::RequestRecord> records;
 
  private:
   const inference::Schedule& schedule_;
-  inference::RequestWriter& writer_;
+  inference::Requests& requests_;
 };
 
 // What run() records.
 class Recorder final : public inference::ClientEvents {
  public:
-  Recorder(const inference::Schedule& schedule, inference::RequestWriter& writer, RowSink& rows)
+  Recorder(const inference::Schedule& schedule, inference::Requests& requests, RowSink& rows,
+           const inference::RowLabels& labels, const inference::Share& share)
       : schedule_(schedule),
-        writer_(writer),
-        out_(rows),
+        requests_(requests),
+        out_(rows, labels),
         times_recorded(schedule.arrivals.size(), 0),
-        delays(schedule.arrivals.size(), inference::kNotSent) {}
-  std::string_view request(std::int64_t i) override {
-    const inference::Arrival& arrival = schedule_.arrivals[static_cast<std::size_t>(i)];
-    return writer_.write(prompt_text(schedule_, arrival), arrival.answer_tokens);
+        delays(schedule.arrivals.size(), inference::kNotMine) {
+    for (std::size_t i = 0; i < delays.size(); ++i)
+      if (share.has(static_cast<std::int64_t>(i))) delays[i] = inference::kNotSent;
   }
+  std::string_view request(std::int64_t i) override { return requests_.write(schedule_, i); }
   void finished(const inference::RequestRecord& record) override {
     std::uint8_t& times = times_recorded[static_cast<std::size_t>(record.i)];
     times = static_cast<std::uint8_t>(std::min(255, times + 1));
     if (record.send > 0) delays[static_cast<std::size_t>(record.i)] = record.send - record.sched;
+    if (record.retry_after) ++retry_after;
     if (record.outcome == inference::Outcome::kOk) {
       ++answers;
       if (!record.estimated && record.tokens != record.events && !first_mismatch)
         first_mismatch = record;
-      if (record.events > kBufferedTokens && record.token_reads == 1) ++buffered;
+      if (record.events > kBufferedTokens && record.token_reads == 1 &&
+          record.last - record.sent > kBufferedRoundTrips * record.round_trip)
+        ++buffered;
     }
     out_.add(record);
   }
@@ -87,22 +100,21 @@ class Recorder final : public inference::ClientEvents {
 
  private:
   const inference::Schedule& schedule_;
-  inference::RequestWriter& writer_;
+  inference::Requests& requests_;
   inference::RowWriter out_;
 
  public:
   std::vector<std::uint8_t> times_recorded;  // by request
   std::vector<std::int64_t> delays;          // of their sending, by request
-  std::int64_t answers = 0, buffered = 0;
+  std::int64_t answers = 0, buffered = 0, retry_after = 0;
   std::optional<inference::RequestRecord> first_mismatch;
 };
 
 class InferenceLoad final : public Probe {
  public:
   Params params() override {
-    Params out = {
-        text("url", &url_, "base URL of the server; filled in from the load's target"),
-        text("model", &shape_.model, "name of the model to ask for"),
+    Params out = server_.params();
+    const Params more = {
         inference::arrivals_param(arrivals_),
         number("deadline_s", &deadline_s_,
                "an answer that is not complete so long after it was due is a failure",
@@ -111,17 +123,22 @@ class InferenceLoad final : public Probe {
                {.min = 0, .max = 3600}),
         number("idle_s", &idle_s_, "longest silence within an answer; 0: deadline_s",
                {.min = 0, .max = 3600}),
-        integer("connections", &connections_, "connections held open", {.min = 1, .max = 10'000}),
+        integer("connections", &connections_,
+                "connections held open to each server, by each worker", {.min = 1, .max = 10'000}),
         integer("max_in_flight", &max_in_flight_,
-                "requests under way at once; what exceeds it is CLIENT_DROPPED",
+                "requests under way at once in a worker; what exceeds it is CLIENT_DROPPED",
                 {.min = 1, .max = 100'000}),
-        flag("ignore_eos", &shape_.ignore_eos,
-             "ask the server to send exactly answer_tokens; fewer are then SHORT"),
         flag("event_is_token", &event_is_token_,
              "an answer whose token events are not as many as its tokens is corrupt; false for "
              "servers that put several "
              "tokens into one event"),
+        flag("short_is_ok", &short_is_ok_,
+             "judge answers with fewer tokens than were asked for (SHORT) like complete ones"),
+        integer("workers", &workers_,
+                "processes that share the requests of one schedule, over the role's nodes in order",
+                {.min = 1, .max = 1024}),
     };
+    out.insert(out.end(), more.begin(), more.end());
     for (Param& one : inference::length_params(lengths_)) out.push_back(std::move(one));
     return out;
   }
@@ -141,26 +158,36 @@ class InferenceLoad final : public Probe {
   }
 
   Status prepare(ProbeContext& context) override {
-    endpoint_ = TRY(inference::resolve_endpoint(url_));
     by_hand_ = context.phases.empty();
+    if (context.workers != workers_)
+      return Error{Code::kInvalid, format("workers: this one is of %d, not of %lld",
+                                          context.workers, static_cast<long long>(workers_)) +
+                                       (by_hand_ ? "; only a run has several" : "")};
+    TRY(server_.prepare());
+    share_ = {context.worker, workers_, std::ssize(server_.endpoints())};
+    if (max_in_flight_ < share_.targets)
+      return Error{Code::kInvalid, "max_in_flight: fewer than there are servers"};
     phases_.clear();
     for (const PhaseSpan& phase : context.phases)
       phases_.push_back({phase.name, phase.begin_ns, phase.end_ns});
     if (by_hand_) phases_.push_back({"by_hand", 0, kByHand});
     schedule_ = TRY(inference::draw_schedule(arrivals_, phases_, context.seed, lengths_));
-    writer_.emplace(endpoint_, shape_);
-    client_ = TRY(
-        inference::Client::create(endpoint_, {.connections = static_cast<int>(connections_),
-                                              .max_in_flight = static_cast<int>(max_in_flight_)}));
+    requests_.emplace(server_, share_);
+    client_ = TRY(inference::Client::create(server_.endpoints(),
+                                            {.connections = static_cast<int>(connections_),
+                                             .max_in_flight = static_cast<int>(max_in_flight_),
+                                             .tls = server_.tls(),
+                                             .reading = server_.reading()}));
     TRY(client_->open_pool(inference::monotonic_ns() + kConnectTimeout, context.stop));
     const bool counts_tokens = TRY(warm_up(context));
     const inference::Priority priority;  // to learn what run() will get
-    context.info = {{"schedule_hash", schedule_.hash},
-                    {"arrivals", inference::arrivals_info(arrivals_, schedule_, phases_)},
-                    {"url", url_},
-                    {"model", shape_.model},
-                    {"token_source", counts_tokens ? "usage" : "events"},
-                    {"scheduling", priority.description()}};
+    context.info = server_.info();
+    context.info.update({{"schedule_hash", schedule_.hash},
+                         {"arrivals", inference::arrivals_info(arrivals_, schedule_, phases_)},
+                         {"token_source", counts_tokens ? "usage" : "events"},
+                         {"scheduling", priority.description()}});
+    context.info["arrivals"]["by_phase"] = phases_json(schedule_, phases_, share_);
+    if (workers_ > 1) context.info["worker"] = {{"index", share_.worker}, {"of", share_.workers}};
     return ok();
   }
 
@@ -171,7 +198,11 @@ class InferenceLoad final : public Probe {
     timeouts.total_ns = nanoseconds(deadline_s_);
     timeouts.first_token_ns = first_token_s_ > 0 ? nanoseconds(first_token_s_) : timeouts.total_ns;
     timeouts.idle_ns = idle_s_ > 0 ? nanoseconds(idle_s_) : timeouts.total_ns;
-    recorder_.emplace(schedule_, *writer_, context.rows);
+    recorder_.emplace(schedule_, *requests_, context.rows,
+                      inference::RowLabels{.worker = share_.worker,
+                                           .with_worker = share_.workers > 1,
+                                           .with_target = share_.targets > 1},
+                      share_);
     Result<inference::RunEnd> end = [&] {
       const inference::Priority priority;
       return client_->run(sends, ends_.back(), timeouts, context.stop, *recorder_);
@@ -181,19 +212,7 @@ class InferenceLoad final : public Probe {
     if (!end) return std::move(end).error();
     end_ = std::move(*end);
     if (!by_hand_) tell_arrivals(context.rows);
-    if (!end_.left_out.empty())
-      context.rows.row(
-          {{"row", "note"},
-           {"message", format("%s: stopped with %zu requests in flight; they are left out",
-                              context.name.c_str(), end_.left_out.size())}});
-    if (recorder_->buffered * 2 > recorder_->answers)
-      context.rows.row(
-          {{"row", "note"},
-           {"message",
-            format("%s: %lld of %lld answers came in one read each: something buffers the stream, "
-                   "the time of the first token says nothing about the server",
-                   context.name.c_str(), static_cast<long long>(recorder_->buffered),
-                   static_cast<long long>(recorder_->answers))}});
+    tell(context);
     return ok();
   }
 
@@ -202,6 +221,7 @@ class InferenceLoad final : public Probe {
     std::vector<std::uint8_t> left_out(schedule_.arrivals.size(), 0);
     for (const std::int64_t i : end_.left_out) left_out[static_cast<std::size_t>(i)] = 1;
     for (std::size_t i = 0; i < schedule_.arrivals.size(); ++i) {
+      if (!share_.has(static_cast<std::int64_t>(i))) continue;
       const std::uint32_t phase = schedule_.arrivals[i].phase;
       const int rows = recorder_->times_recorded[i];
       const bool due = (!end_.stopped || ends_[phase] <= ended_at_) && left_out[i] == 0;
@@ -209,20 +229,39 @@ class InferenceLoad final : public Probe {
         return Error{Code::kInternal, format("request %zu of phase %s has %d rows, not one", i,
                                              phases_[phase].name.c_str(), rows)};
     }
-    if (event_is_token_ && recorder_->first_mismatch) {
+    if (event_is_token_ && server_.events_are_tokens() && recorder_->first_mismatch) {
       const inference::RequestRecord& record = *recorder_->first_mismatch;
       return Error{
           Code::kCorrupt,
           format("%s: request %lld brought %lld token events, the server counts %lld tokens",
-                 url_.c_str(), static_cast<long long>(record.i),
+                 server_.endpoints()[record.target].url.c_str(), static_cast<long long>(record.i),
                  static_cast<long long>(record.events), static_cast<long long>(record.tokens))};
     }
     return ok();
   }
 
  private:
+  // What people should know of the run.
+  void tell(ProbeContext& context) const {
+    const auto note = [&](const std::string& message) {
+      context.rows.row({{"row", "note"}, {"message", context.name + ": " + message}});
+    };
+    if (!end_.left_out.empty())
+      note(format("stopped with %zu requests in flight; they are left out", end_.left_out.size()));
+    if (recorder_->buffered * 2 > recorder_->answers)
+      note(format(
+          "%lld of %lld answers came in one read each: something buffers the stream, "
+          "the time of the first token says nothing about the server",
+          static_cast<long long>(recorder_->buffered), static_cast<long long>(recorder_->answers)));
+    if (recorder_->retry_after > 0)
+      note(format("%lld answers asked to come back later (Retry-After); no request was retried",
+                  static_cast<long long>(recorder_->retry_after)));
+    if (server_.unverified())
+      note("the certificate of the server was not verified (tls_verify is false)");
+  }
+
   std::int64_t forced_tokens(const inference::Arrival& arrival) const {
-    return shape_.ignore_eos ? arrival.answer_tokens : 0;
+    return server_.forced_tokens(arrival.answer_tokens);
   }
 
   // Of the phases that were run to their end.
@@ -231,29 +270,34 @@ class InferenceLoad final : public Probe {
     for (std::size_t p = 0; p < phases_.size(); ++p)
       if (ends_[p] <= ended_at_) until = std::max(until, phases_[p].end_ns);
     for (const Json& row :
-         inference::arrivals_rows(arrivals_, phases_, schedule_, recorder_->delays, until))
+         inference::arrivals_rows(arrivals_, phases_, schedule_, recorder_->delays, until,
+                                  static_cast<int>(share_.workers)))
       rows.row(row);
   }
 
   // Whether the server counts the tokens. The error names the URL.
   Result<bool> warm_up(const ProbeContext& context) {
     const auto count = static_cast<std::uint32_t>(
-        std::min<std::int64_t>({connections_, max_in_flight_, kWarmUps}));
+        std::max(share_.targets, std::min<std::int64_t>({connections_, max_in_flight_, kWarmUps})));
     const inference::Schedule schedule = inference::warm_up_schedule(schedule_, count, lengths_);
     std::vector<inference::Send> sends;
     const std::int64_t now = inference::monotonic_ns();
-    for (std::size_t i = 0; i < schedule.arrivals.size(); ++i)
-      sends.push_back({static_cast<std::int64_t>(i), now, forced_tokens(schedule.arrivals[i])});
-    WarmUp events(schedule, *writer_);
+    const inference::Share all{.worker = 0, .workers = 1, .targets = share_.targets};
+    inference::Requests requests(server_, all);
+    for (std::int64_t i = 0; i < std::ssize(schedule.arrivals); ++i)
+      sends.push_back({i, now, forced_tokens(schedule.arrivals[static_cast<std::size_t>(i)]),
+                       all.target_of(i)});
+    WarmUp events(schedule, requests);
     const inference::Timeouts timeouts{kWarmUpTimeout, kWarmUpTimeout, kWarmUpTimeout};
     const inference::RunEnd end = TRY(client_->run(sends, now, timeouts, context.stop, events));
-    if (end.stopped) return Error{Code::kTimeout, "stopped while warming up " + url_};
+    if (end.stopped) return Error{Code::kTimeout, "stopped while warming up " + server_.names()};
     bool counts_tokens = true;
     for (const inference::RequestRecord& record : events.records) {
       counts_tokens = counts_tokens && !record.estimated;
       if (record.outcome == inference::Outcome::kOk) continue;
       return Error{Code::kPeerLost,
-                   "POST " + endpoint_.path + " at " + url_ + " does not answer as it should: " +
+                   "POST " + requests.path(record.target) + " at " +
+                       server_.endpoints()[record.target].url + " does not answer as it should: " +
                        std::string(outcome_name(record.outcome)) + ", " + record.detail};
     }
     return counts_tokens;
@@ -281,29 +325,28 @@ class InferenceLoad final : public Probe {
       }
     }
     std::vector<inference::Send> sends;
-    sends.reserve(schedule_.arrivals.size());
-    for (std::size_t i = 0; i < schedule_.arrivals.size(); ++i) {
-      const inference::Arrival& arrival = schedule_.arrivals[i];
-      sends.push_back({static_cast<std::int64_t>(i),
-                       begins[arrival.phase] + arrival.at_ns - phases_[arrival.phase].begin_ns,
-                       forced_tokens(arrival)});
+    sends.reserve(schedule_.arrivals.size() / static_cast<std::size_t>(share_.workers) + 1);
+    for (std::int64_t i = 0; i < std::ssize(schedule_.arrivals); ++i) {
+      if (!share_.has(i)) continue;
+      const inference::Arrival& arrival = schedule_.arrivals[static_cast<std::size_t>(i)];
+      sends.push_back({i, begins[arrival.phase] + arrival.at_ns - phases_[arrival.phase].begin_ns,
+                       forced_tokens(arrival), share_.target_of(i)});
     }
     return sends;
   }
 
-  std::string url_;
-  inference::RequestShape shape_{.model = "mixproof", .ignore_eos = true};
+  inference::ServerParams server_;
   inference::ArrivalProcess arrivals_;
   inference::Lengths lengths_;
-  std::int64_t connections_ = 8, max_in_flight_ = 512;
+  std::int64_t connections_ = 8, max_in_flight_ = 512, workers_ = 1;
   double deadline_s_ = 10, first_token_s_ = 0, idle_s_ = 0;
-  bool event_is_token_ = true;
+  bool event_is_token_ = true, short_is_ok_ = false;
 
-  inference::Endpoint endpoint_;
+  inference::Share share_;
   std::vector<inference::SchedulePhase> phases_;  // from 0
   bool by_hand_ = false;
   inference::Schedule schedule_;
-  std::optional<inference::RequestWriter> writer_;
+  std::optional<inference::Requests> requests_;
   std::unique_ptr<inference::Client> client_;
   std::optional<Recorder> recorder_;
   std::vector<std::int64_t> ends_;  // of the phases, on this node's clock

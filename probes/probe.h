@@ -47,7 +47,8 @@ struct PhaseSpan {
 // Everything a probe may touch. Nothing global stands behind it.
 struct ProbeContext {
   RowSink& rows;
-  Group* group = nullptr;  // null unless the load has ranks
+  Group* group = nullptr;       // null unless the load has ranks
+  int worker = 0, workers = 1;  // of those of this load in this run, with or without ranks
   std::stop_token
       stop;  // asks for an early end: leave run() within 1 s, dropping what is in flight
   std::uint64_t seed = 0;     // of this load in this run; the same on all ranks

@@ -21,8 +21,13 @@
 //             was scheduled, also those never sent; times 0 when not reached; max_gap and lag
 //             (kernel to user, the worst of the answer; -1 when unknown) are ns; i counts from 0 in
 //             the order of sched in each stretch (consecutive phases; "stretch", 0 when absent);
-//             outcome is one of OK SHORT EMPTY HTTP_ERROR CONNECT_ERROR TIMEOUT_FIRST TIMEOUT_IDLE
-//             TIMEOUT_TOTAL STREAM_ERROR TRUNCATED MALFORMED CLIENT_DROPPED
+//             reads: those that brought token events (fewer than events: several came together);
+//             status of HTTP when not 200, retry_after when the server asked for it; worker and
+//             target (which URL) where there are several; outcome is one of OK SHORT EMPTY
+//             HTTP_ERROR CONNECT_ERROR TIMEOUT_FIRST TIMEOUT_IDLE TIMEOUT_TOTAL STREAM_ERROR
+//             TRUNCATED MALFORMED CLIENT_DROPPED
+//   client    at, cpu (share of one core), steal (share), dropped, worker where there are several
+//   once a second, by each worker of an inference load
 //   arrivals  phase, process, deterministic, every, n, unsent, moved, gap_distance, tolerance_s,
 //             scheduled{}, realised{} (each n, ks, ks_p, dispersion, dispersion_p, cells; null where
 //             n is too small)     whether the requests of a phase were due, and were sent, as
@@ -32,8 +37,7 @@
 //             process, a trace). every: of the arrivals only each so many-th is this worker's.
 //             moved: share of the gaps that differ from the scheduled ones by more than 1 ms and a
 //             tenth of the mean gap; gap_distance: KS distance between both; unsent: requests
-//   client    at, cpu (share of one core), steal (share), dropped     once a second, by an
-//   inference load step      rank, step, begin, end, compute, comm (ns), data (ns; when it reads)
+//   step      rank, step, begin, end, compute, comm (ns), data (ns; when it reads)
 //   one a training step and rank; node
 //             times of that rank. Rows of a load that has resumed carry "attempt", 0 when absent; a
 //             later attempt does the steps after its checkpoint again

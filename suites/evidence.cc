@@ -54,6 +54,7 @@ ArrivalTest::Gaps gaps_of(const Json& json) {
 }
 
 struct RowReader {
+  const Plan& plan;
   Evidence& out;
 
   std::int64_t mapped(const std::string& node, std::int64_t node_time) const {
@@ -86,7 +87,8 @@ struct RowReader {
     const ClockMap::Mapped at = *out.clocks.to_controller(request.node, sched);
     request.sched = at.at;
     request.uncertainty_ns = at.uncertainty_ns;
-    request.is_ok = request.outcome == "OK";
+    request.is_ok = request.outcome == "OK" ||
+                    (request.outcome == "SHORT" && short_is_ok(text_at(row, "load")));
     request.tokens = number_at(row, "tokens");
     const std::int64_t send = integer_at(row, "send"), lag = integer_at(row, "lag", -1);
     request.sent = send > 0;
@@ -109,12 +111,17 @@ struct RowReader {
     out.loads[text_at(row, "load")].requests.push_back(std::move(request));
   }
 
+  bool short_is_ok(const std::string& name) const {
+    const LoadPlan* load = plan.load(name);
+    return load != nullptr && load->params.is_object() && flag_at(load->params, "short_is_ok");
+  }
+
   void client(const Json& row) const {
     if (!has_clock(row)) return;
     const std::string node = text_at(row, "node");
-    out.loads[text_at(row, "load")].client.push_back({node, mapped(node, integer_at(row, "at")),
-                                                      number_at(row, "cpu"),
-                                                      number_at(row, "steal")});
+    out.loads[text_at(row, "load")].client.push_back(
+        {node, integer_at(row, "worker"), mapped(node, integer_at(row, "at")),
+         number_at(row, "cpu"), number_at(row, "steal")});
   }
 
   void arrivals(const Json& row) const {
@@ -250,7 +257,7 @@ void sort_load(LoadEvidence& load) {
   });
   std::sort(load.client.begin(), load.client.end(),
             [](const ClientSample& a, const ClientSample& b) {
-              return std::tie(a.at, a.node) < std::tie(b.at, b.node);
+              return std::tie(a.at, a.node, a.worker) < std::tie(b.at, b.node, b.worker);
             });
   std::sort(load.steps.begin(), load.steps.end(), [](const TrainingStep& a, const TrainingStep& b) {
     return std::tie(a.step, a.rank, a.begin) < std::tie(b.step, b.rank, b.begin);
@@ -329,7 +336,7 @@ Evidence read_evidence(const Plan& plan, std::span<const Json> rows) {
     if (kind == "begin") out.origin = integer_at(row, "at");
   }
   out.clocks.finish();
-  const RowReader reader{out};
+  const RowReader reader{plan, out};
   SignalParts signals;
   for (const Json& row : rows) {
     const std::string kind = text_at(row, "row");

@@ -42,7 +42,7 @@ class ClockMap {
 };
 
 // One inference request. Latencies are seconds: +infinity unless the request is OK, nothing where
-// not applicable.
+// not applicable. SHORT is as good as OK where the load says short_is_ok.
 struct Request {
   std::int64_t index = 0, stretch = 0;  // counts from 0 in each stretch of its load
   std::string node, outcome;
@@ -56,6 +56,7 @@ struct Request {
 
 struct ClientSample {
   std::string node;
+  std::int64_t worker = 0;
   std::int64_t at = 0;  // controller clock
   double cpu = 0, steal = 0;
 };

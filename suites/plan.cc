@@ -97,8 +97,9 @@ Status add_service(const RawSuite& suite, const std::string& name, const Catalog
   service.name = name;
   service.replicas = static_cast<int>(raw.replicas);
   TRY(check_name(pointer, name));
-  if (service.start.empty() == service.url.empty())
-    return invalid_at(pointer, "needs either \"start\" or \"url\"");
+  const int sources = (service.start.empty() ? 0 : 1) + (service.url.empty() ? 0 : 1) +
+                      (service.urls.empty() ? 0 : 1);
+  if (sources != 1) return invalid_at(pointer, "needs either \"start\" or \"url\" (or \"urls\")");
   if (!service.before.empty()) {
     TRY(check_known(pointer + "/before", "service", service.before, keys_of(suite.services)));
     if (service.before == name) return invalid_at(pointer + "/before", "is the service itself");
@@ -127,9 +128,9 @@ Status add_services(const RawSuite& suite, const Catalogue& catalogue, Plan& pla
 
 std::vector<std::string> worker_nodes(const LoadPlan& load, bool ranks,
                                       const std::vector<std::string>& nodes) {
-  if (!ranks) return {nodes.front()};
   const auto count = static_cast<std::size_t>(
-      integer_at(load.params, "ranks", static_cast<std::int64_t>(nodes.size())));
+      ranks ? integer_at(load.params, "ranks", static_cast<std::int64_t>(nodes.size()))
+            : integer_at(load.params, "workers", 1));
   std::vector<std::string> out;
   for (std::size_t i = 0; i < count; ++i) out.push_back(nodes[i % nodes.size()]);
   return out;
@@ -153,6 +154,12 @@ Status add_load(const RawLoad& raw, const std::string& name, const Catalogue& ca
   if (!load.target.empty()) TRY(check_known(pointer + "/target", "service", load.target, services));
   if (load.probe == "inference" && load.target.empty())
     return invalid_at(pointer, "\"target\" is missing");
+  const ServicePlan* target = plan.service(load.target);
+  if (load.spread && (load.probe != "inference" || target == nullptr))
+    return invalid_at(pointer + "/spread", "is for load inference and its target");
+  if (target != nullptr && target->urls.size() > 1 && !load.spread)
+    return invalid_at(
+        pointer, "service \"" + target->name + "\" has several addresses: say \"spread\": true");
   if (load.probe != "inference" && load.slo)
     return invalid_at(pointer + "/slo", "belongs to load inference");
   if (raw.has_deadline && !load.params.contains("deadline_s"))

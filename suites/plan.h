@@ -58,6 +58,7 @@ struct ServicePlan {
   std::string name;
   std::string start;              // a kind (see Catalogue::service_kinds); empty when attached
   std::string url;                // attached: where it answers
+  std::vector<std::string> urls;  // attached, with several addresses: instead of url
   std::string on;                 // role
   int replicas = 1;               // the total, spread over the role's nodes in order
   std::string restart = "never";  // never | always
@@ -80,12 +81,13 @@ struct Slo {
 
 struct LoadPlan {
   std::string name, probe, on, target;
+  bool spread = false;  // requests go round all instances of the target, not to its first one
   std::string on_loss = "error";  // error | resume
   std::optional<Slo> slo;         // inference
   Json params = nullptr;          // complete: every default filled in
   // One worker each. A load with ranks: params.ranks of them (one a node when it has no such
-  // parameter), spread over the role's nodes in order. Any other load: one worker, on the first
-  // node of its role.
+  // parameter), spread over the role's nodes in order. Any other load: params.workers of them, or
+  // one, in the same way.
   std::vector<std::string> nodes;
 };
 

@@ -20,10 +20,11 @@ Json service_json(const ServicePlan& s) {
   for (const auto& instance : s.instances)
     instances.push_back(
         {{"name", instance.name}, {"node", instance.node}, {"port", instance.port}});
-  return {{"name", s.name},       {"start", s.start},       {"url", s.url},
-          {"on", s.on},           {"replicas", s.replicas}, {"restart", s.restart},
-          {"before", s.before},   {"argv", s.argv},         {"port", s.port},
-          {"ready_s", s.ready_s}, {"params", s.params},     {"instances", instances}};
+  return {{"name", s.name},        {"start", s.start},     {"url", s.url},
+          {"urls", s.urls},        {"on", s.on},           {"replicas", s.replicas},
+          {"restart", s.restart},  {"before", s.before},   {"argv", s.argv},
+          {"port", s.port},        {"ready_s", s.ready_s}, {"params", s.params},
+          {"instances", instances}};
 }
 
 Json load_json(const LoadPlan& l) {
@@ -33,8 +34,9 @@ Json load_json(const LoadPlan& l) {
            {"tpot_s", bound(l.slo->tpot_s)},
            {"max_gap_s", bound(l.slo->max_gap_s)},
            {"deadline_s", bound(l.slo->deadline_s)}};
-  return {{"name", l.name},       {"probe", l.probe}, {"on", l.on},         {"target", l.target},
-          {"on_loss", l.on_loss}, {"slo", slo},       {"params", l.params}, {"nodes", l.nodes}};
+  return {{"name", l.name},     {"probe", l.probe},   {"on", l.on},
+          {"target", l.target}, {"spread", l.spread}, {"on_loss", l.on_loss},
+          {"slo", slo},         {"params", l.params}, {"nodes", l.nodes}};
 }
 
 Json fault_json(const FaultPlanEntry& f) {
@@ -227,6 +229,7 @@ void read_service(Reader& r, ServicePlan& s) {
   r.text("name", s.name);
   r.text("start", s.start);
   r.text("url", s.url);
+  r.texts("urls", s.urls);
   r.text("on", s.on);
   r.whole("replicas", s.replicas);
   r.text("restart", s.restart);
@@ -250,6 +253,7 @@ void read_load(Reader& r, LoadPlan& l) {
   r.text("probe", l.probe);
   r.text("on", l.on);
   r.text("target", l.target);
+  r.flag("spread", l.spread);
   r.text("on_loss", l.on_loss);
   r.maybe("slo", l.slo, read_slo);
   r.any("params", l.params);

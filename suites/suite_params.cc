@@ -17,6 +17,8 @@ Params service_params(RawService& service) {
   plan.params = Json::object();
   return {text("start", &plan.start, "kind of server that the run starts"),
           text("url", &plan.url, "base URL of a server that already runs (attached)"),
+          texts("urls", &plan.urls,
+                "base URLs of a service that already runs at several addresses (attached)"),
           text("on", &plan.on, "role whose nodes it runs on"),
           integer("replicas", &service.replicas, "in total, spread over the role's nodes in order",
                   {.min = 1, .max = 1024}),
@@ -38,6 +40,8 @@ Params load_params(RawLoad& load) {
   return {required(text("probe", &plan.probe, "which load")),
           required(text("on", &plan.on, "role whose nodes it runs on")),
           text("target", &plan.target, "the service that it uses"),
+          flag("spread", &plan.spread,
+               "requests go round all instances of the target directly, not to its first one"),
           choice("on_loss", &plan.on_loss, "what the loss of a rank means", {"error", "resume"}),
           seen(object("slo", "what an answer must keep to be good; no bound where none is given",
                       {number("ttft_s", &load.slo.ttft_s,

@@ -165,6 +165,8 @@ class ProbeRun {
                       static_cast<int>(integer_at(spec_, "ranks", 1)));
     ProbeContext context{
         .rows = output_, .group = found->ranks ? &group : nullptr, .stop = inbox_.stop.get_token()};
+    context.worker = group.rank();
+    context.workers = group.size();
     context.seed = static_cast<std::uint64_t>(integer_at(spec_, "seed"));
     context.name = text_at(spec_, "name");
     context.node = text_at(spec_, "node");

@@ -72,7 +72,9 @@ std::string plan_text(const Plan& plan) {
     for (const ServicePlan::Instance& instance : service.instances)
       places.push_back(instance.name + " on " + instance.node);
     out += "  " + service.name + " (" +
-           (service.start.empty() ? "attached: " + service.url : service.start) +
+           (!service.start.empty() ? service.start
+            : service.urls.empty() ? "attached: " + service.url
+                                   : "attached: " + join(service.urls, ", ")) +
            "): " + join(places, ", ") + "\n";
   }
   out += "\nloads\n";

@@ -78,6 +78,7 @@ class Run {
   void prepare_loads();
   void loads_ready();
   void start_worker(LoadTask& task);
+  std::vector<std::string> target_urls(const LoadPlan& load) const;
   Json worker_spec(const LoadTask& task) const;
   // run.cc
   void begin_timeline();

@@ -187,6 +187,17 @@ void Run::start_worker(LoadTask& task) {
       });
 }
 
+// Where the target of the load answers: every instance's address, in order.
+std::vector<std::string> Run::target_urls(const LoadPlan& load) const {
+  const ServicePlan& service = *setup_.plan.service(load.target);
+  if (service.start.empty())
+    return service.urls.empty() ? std::vector<std::string>{service.url} : service.urls;
+  std::vector<std::string> out;
+  for (const ServicePlan::Instance& instance : service.instances)
+    out.push_back(setup_.services.at(instance.name).url);
+  return out;
+}
+
 Json Run::worker_spec(const LoadTask& task) const {
   const LoadSpan& span = schedule_.loads[task.span];
   Json phases = Json::array();
@@ -198,9 +209,9 @@ Json Run::worker_spec(const LoadTask& task) const {
   const std::int64_t steps_before = attempt == attempts_.end() ? 0 : attempt->second.steps;
   Json params = task.load->params;
   if (!task.load->target.empty()) {
-    const ServicePlan* service = setup_.plan.service(task.load->target);
-    params["url"] = service->start.empty() ? service->url
-                                           : setup_.services.at(service->instances.at(0).name).url;
+    const std::vector<std::string> urls = target_urls(*task.load);
+    params["url"] = urls.front();
+    if (task.load->spread) params["urls"] = urls;
   }
   if (task.collects)
     params = collector_params(setup_.plan, *task.load, [this](const std::string& instance) {

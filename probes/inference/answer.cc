@@ -1,163 +1,42 @@
 #include "probes/inference/answer.h"
 
-#include <array>
-#include <nlohmann/json.hpp>
+#include <algorithm>
+
+#include "probes/inference/chunk_reader.h"
+#include "probes/inference/json_scan.h"
 
 namespace mixproof::inference {
 namespace {
 
-using Json = nlohmann::json;
-
-// Where in the chunk the reader is; what it does not know is kOther, with everything below it.
-enum class At : std::uint8_t {
-  kRoot,
-  kChoices,
-  kChoice,
-  kDelta,
-  kToolCalls,
-  kToolCall,
-  kFunction,
-  kUsage,
-  kPromptDetails,
-  kError,
-  kOther
-};
-
-At below(At parent, std::string_view key) {
-  switch (parent) {
-    case At::kRoot:
-      return key == "choices" ? At::kChoices
-             : key == "usage" ? At::kUsage
-             : key == "error" ? At::kError
-                              : At::kOther;
-    case At::kChoices:
-      return At::kChoice;
-    case At::kChoice:
-      return key == "delta" || key == "message" ? At::kDelta : At::kOther;
-    case At::kDelta:
-      return key == "tool_calls"      ? At::kToolCalls
-             : key == "function_call" ? At::kFunction
-                                      : At::kOther;
-    case At::kToolCalls:
-      return At::kToolCall;
-    case At::kToolCall:
-      return key == "function" ? At::kFunction : At::kOther;
-    case At::kUsage:
-      return key == "prompt_tokens_details" ? At::kPromptDetails : At::kOther;
-    case At::kError:
-      return At::kError;
-    default:
-      return At::kOther;
-  }
-}
-
-// Reads one chunk without building a document: this runs once a token.
-class ChunkReader {
- public:
-  ChunkReader(std::string* text, std::string* message, std::string* key)
-      : text_(text), message_(message), key_(key) {}
-
-  std::uint64_t seen = 0, finished = 0;
-  bool length_reached = false, error = false, object = false;
-  std::int64_t completion_tokens = -1, cached_tokens = -1;
-
-  // The interface that nlohmann's sax_parse calls.
-  bool null() { return true; }
-  bool boolean(bool) { return true; }
-  bool number_integer(Json::number_integer_t value) { return integer(value); }
-  bool number_unsigned(Json::number_unsigned_t value) {
-    return integer(static_cast<std::int64_t>(value));
-  }
-  bool number_float(Json::number_float_t, const Json::string_t&) { return true; }
-  bool binary(Json::binary_t&) { return true; }
-  bool start_object(std::size_t) {
-    if (depth_ == 0) object = true;
-    enter();
-    if (at() == At::kError) error = true;
-    if (at() == At::kChoice) {
-      index_ = 0;
-      choice_finished_ = false;
-    }
-    return true;
-  }
-  bool end_object() {
-    if (at() == At::kChoice) {
-      seen |= std::uint64_t{1} << index_;
-      if (choice_finished_) finished |= std::uint64_t{1} << index_;
-    }
-    --depth_;
-    return true;
-  }
-  bool start_array(std::size_t) {
-    enter();
-    return true;
-  }
-  bool end_array() {
-    --depth_;
-    return true;
-  }
-  bool key(Json::string_t& name) {
-    key_->assign(name);
-    return true;
-  }
-  bool string(Json::string_t& value) {
-    if (depth_ == 0) return true;
-    const std::string& key = *key_;
-    switch (at()) {
-      case At::kDelta:
-        if (key == "content" || key == "reasoning_content" || key == "reasoning") *text_ += value;
-        break;
-      case At::kFunction:
-        if (key == "arguments") *text_ += value;
-        break;
-      case At::kChoice:
-        if (key == "text") *text_ += value;
-        if (key == "finish_reason" && !value.empty()) {
-          choice_finished_ = true;
-          length_reached = value == "length";
-        }
-        break;
-      case At::kRoot:
-        if (key == "error") {
-          error = true;
-          *message_ = value;
-        }
-        break;
-      case At::kError:
-        if (key == "message") *message_ = value;
-        break;
-      default:
-        break;
-    }
-    return true;
-  }
-  bool parse_error(std::size_t, const std::string&, const Json::exception&) { return false; }
-
- private:
-  static constexpr std::size_t kDepth = 16;
-
-  At at() const { return depth_ == 0 || depth_ > kDepth ? At::kOther : path_[depth_ - 1]; }
-  void enter() {
-    const At next = depth_ == 0 ? At::kRoot : below(at(), *key_);
-    if (depth_ < kDepth) path_[depth_] = next;
-    ++depth_;
-  }
-  bool integer(std::int64_t value) {
-    if (at() == At::kChoice && *key_ == "index" && value >= 0 && value < 64)
-      index_ = static_cast<unsigned>(value);
-    if (at() == At::kUsage && *key_ == "completion_tokens") completion_tokens = value;
-    if (at() == At::kPromptDetails && *key_ == "cached_tokens") cached_tokens = value;
-    return true;
-  }
-
-  std::string *text_, *message_, *key_;
-  std::array<At, kDepth> path_{};
-  std::size_t depth_ = 0;
-  unsigned index_ = 0;
-  bool choice_finished_ = false;
-};
+constexpr std::size_t kKeptMessage = 4096;
+constexpr std::size_t kLeastSecret = 4;  // a shorter beginning of a secret tells nothing
 
 }  // namespace
+
+Result<JsonPath> parse_json_pointer(std::string_view text) {
+  const Error wrong{Code::kInvalid,
+                    "\"" + std::string(text) + "\" is no JSON pointer like /choices/0/text"};
+  JsonPath out;
+  if (text.empty()) return out;
+  if (text.front() != '/') return wrong;
+  for (const char c : text) {
+    const bool tilde = !out.empty() && !out.back().empty() && out.back().back() == '~';
+    if (tilde) {
+      if (c != '0' && c != '1') return wrong;
+      // "~0" stands for a tilde: marked as \1 until the end, so that "~01" is "~1".
+      out.back().back() = c == '0' ? '\1' : '/';
+    } else if (c == '/') {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  for (std::string& segment : out) {
+    if (!segment.empty() && segment.back() == '~') return wrong;
+    std::replace(segment.begin(), segment.end(), '\1', '~');
+  }
+  return out;
+}
 
 void Answer::reset() {
   text_.clear();
@@ -175,14 +54,14 @@ Answer::Event Answer::take(std::string_view type, std::string_view data) {
     return Event::kDone;
   }
   text_.clear();
-  ChunkReader reader(&text_, &message_, &key_);
-  const bool valid = Json::sax_parse(data.begin(), data.end(), &reader) && reader.object;
+  ChunkReader reader(form_, &text_, &message_, &key_);
+  const bool valid = JsonScan(data, scratch_, reader).run() && reader.object;
   if (type == "error" || (valid && reader.error)) {
-    if (message_.empty()) message_ = printable(data);
+    if (message_.empty()) message_ = data.substr(0, kKeptMessage);
     return Event::kError;
   }
   if (!valid) {
-    message_ = printable(data);
+    message_ = data.substr(0, kKeptMessage);
     return Event::kMalformed;
   }
   choices_seen_ |= reader.seen;
@@ -190,7 +69,11 @@ Answer::Event Answer::take(std::string_view type, std::string_view data) {
   length_reached_ = length_reached_ || reader.length_reached;
   if (reader.completion_tokens >= 0) completion_tokens_ = reader.completion_tokens;
   if (reader.cached_tokens >= 0) cached_tokens_ = reader.cached_tokens;
-  return text_.empty() ? Event::kOther : Event::kToken;
+  const Api api = form_ == nullptr ? Api::kChat : form_->api;
+  const bool token = api == Api::kEmbeddings                      ? reader.vectors > 0
+                     : api == Api::kCustom && form_->text.empty() ? true
+                                                                  : !text_.empty();
+  return token ? Event::kToken : Event::kOther;
 }
 
 std::string printable(std::string_view text, std::size_t limit) {
@@ -198,6 +81,21 @@ std::string printable(std::string_view text, std::size_t limit) {
   for (char& c : out)
     if (c < ' ' || c > '~') c = c == '\n' || c == '\t' || c == '\r' ? ' ' : '?';
   if (text.size() > limit) out += "...";
+  return out;
+}
+
+std::string without_secret(std::string_view text, std::string_view secret) {
+  constexpr std::string_view kMask = "***";
+  std::string out(text);
+  if (secret.empty()) return out;
+  for (std::size_t at = out.find(secret); at != std::string::npos;
+       at = out.find(secret, at + kMask.size()))
+    out.replace(at, secret.size(), kMask);
+  for (std::size_t size = std::min(secret.size() - 1, out.size()); size >= kLeastSecret; --size)
+    if (std::string_view(out).substr(out.size() - size) == secret.substr(0, size)) {
+      out.replace(out.size() - size, size, kMask);
+      break;
+    }
   return out;
 }
 

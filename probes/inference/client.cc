@@ -14,8 +14,6 @@ namespace mixproof::inference {
 namespace {
 
 constexpr std::uint64_t kWakeToken = std::numeric_limits<std::uint64_t>::max();
-constexpr std::int64_t kRefillPause =
-    250 * kMillisecond;  // between tries when the server takes no connection
 // Sleeping ends this long before a send is due and polling takes over: a plain sleep is late by 50
 // us at the median and by over a millisecond at p99 in a virtual machine.
 constexpr std::int64_t kSpin = 60 * kMicrosecond;
@@ -31,14 +29,29 @@ void allow_descriptors(int wanted) {
 
 }  // namespace
 
-Client::Client(Endpoint endpoint, ClientOptions options, Fd epoll, Fd wake)
-    : endpoint_(std::move(endpoint)),
-      options_(options),
+Client::Client(std::vector<Endpoint> endpoints, ClientOptions options,
+               std::unique_ptr<TlsContext> tls, Fd epoll, Fd wake)
+    : options_(std::move(options)),
+      tls_(std::move(tls)),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
-      buffer_(64 * 1024) {}
+      buffer_(64 * 1024) {
+  for (Endpoint& endpoint : endpoints) pools_.push_back({.endpoint = std::move(endpoint)});
+}
 
 Result<std::unique_ptr<Client>> Client::create(Endpoint endpoint, ClientOptions options) {
+  std::vector<Endpoint> one;
+  one.push_back(std::move(endpoint));
+  return create(std::move(one), std::move(options));
+}
+
+Result<std::unique_ptr<Client>> Client::create(std::vector<Endpoint> endpoints,
+                                               ClientOptions options) {
+  CHECK(!endpoints.empty());
+  const bool any_tls = std::any_of(endpoints.begin(), endpoints.end(),
+                                   [](const Endpoint& endpoint) { return endpoint.tls; });
+  std::unique_ptr<TlsContext> tls;
+  if (any_tls) tls = TRY(TlsContext::create(options.tls));
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return system_error("epoll_create1");
   Fd wake(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
@@ -48,9 +61,10 @@ Result<std::unique_ptr<Client>> Client::create(Endpoint endpoint, ClientOptions 
   interest.data.u64 = kWakeToken;
   if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &interest) != 0)
     return system_error("epoll_ctl");
-  allow_descriptors(options.max_in_flight + options.connections + 64);
-  return std::unique_ptr<Client>(
-      new Client(std::move(endpoint), options, std::move(epoll), std::move(wake)));
+  allow_descriptors(options.max_in_flight +
+                    options.connections * static_cast<int>(endpoints.size()) + 64);
+  return std::unique_ptr<Client>(new Client(std::move(endpoints), std::move(options),
+                                            std::move(tls), std::move(epoll), std::move(wake)));
 }
 
 // ---- The loop
@@ -77,38 +91,18 @@ void Client::handle(const epoll_event& event) {
     case Connection::State::kClosed:
       return;
     case Connection::State::kOpening:
+      if (connection.tls) return shake_hands(index, event.events);
       if (const int error = connect_error(connection.fd.get()); error != 0)
         return lost(index, error);
       return connected(index);
     case Connection::State::kIdle:
-      return lost(index, 0);  // closed, or said something that nobody asked for
+      return idle_event(index);
     case Connection::State::kBusy:
       if ((event.events & EPOLLOUT) != 0) write(index);
       if (connection.generation != generation || connection.state != Connection::State::kBusy)
         return;
       if ((event.events & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0) readable(index);
   }
-}
-
-Status Client::open_pool(std::int64_t deadline_ns, const std::stop_token& stop) {
-  const std::stop_callback wake(stop, [this] { eventfd_write(wake_.get(), 1); });
-  open_failure_ = 0;
-  refill_at_ = 0;
-  while (idle_count_ < options_.connections) {
-    const std::int64_t now = monotonic_ns();
-    if (stop.stop_requested())
-      return Error{Code::kTimeout, "stopped while connecting to " + endpoint_.url};
-    if (open_failure_ != 0)
-      return Error{Code::kPeerLost,
-                   "connect to " + endpoint_.url + ": " + std::strerror(open_failure_)};
-    if (now >= deadline_ns)
-      return Error{Code::kTimeout,
-                   "connect to " + endpoint_.url + ": " + std::to_string(idle_count_) + " of " +
-                       std::to_string(options_.connections) + " connections opened in time"};
-    refill(now);
-    if (open_failure_ == 0) TRY(turn(std::min(deadline_ns, now + 100 * kMillisecond)));
-  }
-  return ok();
 }
 
 Result<RunEnd> Client::run(std::span<const Send> sends, std::int64_t until_ns,
@@ -139,15 +133,14 @@ Result<RunEnd> Client::run(std::span<const Send> sends, std::int64_t until_ns,
     // What has arrived is read before anyone is declared late, unless reading never catches up.
     if (now >= expire_at_ && (drained_ || now >= expire_at_ + kReadFirst)) expire(now);
     if (now >= second_at) end_second(now);
-    refill(now);
+    for (Pool& pool : pools_) refill(pool, now);
     if (next == sends.size() && in_flight_ == 0 && now >= until_ns) {
       end_second(now);
       return RunEnd{};
     }
     const std::int64_t send_at = next < sends.size() ? sends[next].at_ns - kSpin : kNever;
-    const std::int64_t refill_at = open_count_ < options_.connections ? refill_at_ : kNever;
     const std::int64_t until = now < until_ns ? until_ns : kNever;
-    TRY(turn(std::min({send_at, expire_at_, second_at, refill_at, until})));
+    TRY(turn(std::min({send_at, expire_at_, second_at, next_refill(), until})));
   }
   end_second(monotonic_ns());
   return abandon();
@@ -167,80 +160,6 @@ RunEnd Client::abandon() {
   return end;
 }
 
-// ---- Connections
-
-std::uint32_t Client::free_index() {
-  if (free_.empty()) {
-    connections_.push_back(std::make_unique<Connection>());
-    return static_cast<std::uint32_t>(connections_.size() - 1);
-  }
-  const std::uint32_t index = free_.back();
-  free_.pop_back();
-  return index;
-}
-
-void Client::watch(std::uint32_t index, std::uint32_t events, int operation) {
-  Connection& connection = *connections_[index];
-  epoll_event interest{};
-  interest.events = events;
-  interest.data.u64 = (std::uint64_t{connection.generation} << 32) | index;
-  CHECK(epoll_ctl(epoll_.get(), operation, connection.fd.get(), &interest) == 0);
-}
-
-// Begins to connect a closed slot; on failure the slot stays closed and belongs to the caller.
-Connecting Client::connect(std::uint32_t index) {
-  Connecting begun = start_connect(endpoint_);
-  if (!begun.fd) return begun;
-  Connection& connection = *connections_[index];
-  connection.fd = std::move(begun.fd);
-  ++connection.generation;
-  connection.state = Connection::State::kOpening;
-  connection.was_pooled = false;
-  ++open_count_;
-  watch(index, EPOLLOUT, EPOLL_CTL_ADD);
-  return begun;
-}
-
-void Client::close(Connection& connection) {
-  if (connection.state == Connection::State::kIdle) --idle_count_;
-  connection.fd.reset();  // leaves epoll with it
-  connection.state = Connection::State::kClosed;
-  ++connection.generation;
-  connection.has_request = connection.wants_write = false;
-  --open_count_;
-}
-
-void Client::make_idle(std::uint32_t index) {
-  Connection& connection = *connections_[index];
-  connection.state = Connection::State::kIdle;
-  ++idle_count_;
-  idle_.push_back({index, connection.generation});
-}
-
-std::optional<std::uint32_t> Client::take_idle() {
-  while (!idle_.empty()) {
-    const Slot slot = idle_.front();
-    idle_.pop_front();
-    Connection& connection = *connections_[slot.index];
-    if (connection.generation != slot.generation || connection.state != Connection::State::kIdle)
-      continue;
-    --idle_count_;
-    return slot.index;
-  }
-  return std::nullopt;
-}
-
-void Client::refill(std::int64_t now) {
-  while (open_count_ < options_.connections && now >= refill_at_) {
-    const std::uint32_t index = free_index();
-    if (const Connecting begun = connect(index); begun.error != 0) {
-      free_.push_back(index);
-      open_failure_ = begun.error;
-      refill_at_ = now + kRefillPause;
-    }
-  }
-}
-
 // ---- Requests
 
 void Client::dispatch(const Send& send) {
@@ -249,20 +168,23 @@ void Client::dispatch(const Send& send) {
     return reject(send, Ending::kDropped, "the client came to it after its deadline");
   if (in_flight_ >= options_.max_in_flight)
     return reject(send, Ending::kDropped, std::to_string(in_flight_) + " requests in flight");
-  const std::optional<std::uint32_t> pooled = take_idle();
+  const std::optional<std::uint32_t> pooled = take_idle(pools_[send.target]);
   const std::uint32_t index = pooled ? *pooled : free_index();
   Connection& connection = *connections_[index];
   if (!pooled) {
-    if (const Connecting begun = connect(index); begun.error != 0) {
+    if (const Connecting begun = connect(index, send.target); begun.error != 0) {
       free_.push_back(index);
       return reject(send, begun.our_limit ? Ending::kDropped : Ending::kNotConnected,
                     std::strerror(begun.error));
     }
   }
+  connection.exchange.use(&options_.reading);
   connection.exchange.start(send.i, send.at_ns, send.forced_tokens, events_);
+  connection.exchange.record().target = send.target;
   connection.exchange.record().send = now;
-  connection.out.assign(events_->request(send.i));
-  connection.out_done = 0;
+  connection.request.assign(events_->request(send.i));
+  connection.request_written = false;
+  if (!connection.tls) connection.out_done = 0;
   connection.has_request = true;
   connection.was_pooled = pooled.has_value();
   ++in_flight_;
@@ -278,37 +200,24 @@ void Client::reject(const Send& send, Ending ending, std::string_view why) {
   const std::int64_t now = monotonic_ns();
   Exchange none;
   none.start(send.i, send.at_ns, send.forced_tokens, nullptr);
+  none.record().target = send.target;
   if (ending != Ending::kDropped) none.record().send = now;
   none.finish(ending, now, why);
   events_->finished(none.record());
 }
 
-void Client::connected(std::uint32_t index) {
-  Connection& connection = *connections_[index];
-  watch(index, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_MOD);
-  if (!connection.has_request) return make_idle(index);
-  connection.state = Connection::State::kBusy;
-  write(index);
-}
-
 void Client::write(std::uint32_t index) {
   Connection& connection = *connections_[index];
-  while (connection.out_done < connection.out.size()) {
-    const ssize_t n = ::send(connection.fd.get(), connection.out.data() + connection.out_done,
-                             connection.out.size() - connection.out_done, MSG_NOSIGNAL);
-    if (n >= 0) {
-      connection.out_done += static_cast<std::size_t>(n);
-      continue;
-    }
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN) return lost(index, errno);
-    if (!connection.wants_write) watch(index, EPOLLIN | EPOLLRDHUP | EPOLLOUT, EPOLL_CTL_MOD);
-    connection.wants_write = true;
-    return;
+  if (!connection.request_written && connection.tls) {
+    if (!connection.tls->send(connection.request))
+      return broken(index, connection.tls->error(), false);
+    connection.tls->take_output(connection.wire);
   }
-  if (connection.exchange.record().sent == 0) connection.exchange.record().sent = monotonic_ns();
-  if (connection.wants_write) watch(index, EPOLLIN | EPOLLRDHUP, EPOLL_CTL_MOD);
-  connection.wants_write = false;
+  connection.request_written = true;
+  if (!flush(index)) return;
+  const bool all = !connection.wants_write;
+  if (all && connection.exchange.record().sent == 0)
+    connection.exchange.record().sent = monotonic_ns();
 }
 
 void Client::readable(std::uint32_t index) {
@@ -324,34 +233,52 @@ void Client::readable(std::uint32_t index) {
   if (received.kernel_realtime_ns)
     if (const auto stamp = offset_.to_monotonic(*received.kernel_realtime_ns))
       lag = std::max<std::int64_t>(0, at - *stamp);
-  const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(received.bytes));
-  if (connection.exchange.read(bytes, at, lag)) return finish(index, Ending::kComplete, at, "");
+  std::string_view bytes(buffer_.data(), static_cast<std::size_t>(received.bytes));
+  if (connection.tls) {
+    plain_.clear();
+    const bool good = connection.tls->receive(bytes, plain_);
+    bytes = plain_;
+    connection.tls->take_output(connection.wire);
+    if (bytes.empty() && !good) return broken(index, connection.tls->error(), false);
+  }
+  if (!bytes.empty() && connection.exchange.read(bytes, at, lag))
+    return finish(index, Ending::kComplete, at, "");
+  if (connection.tls && !connection.wire.empty() && !flush(index)) return;
+  if (connection.tls && !connection.tls->error().empty())
+    return broken(index, connection.tls->error(), false);
+  if (connection.tls && connection.tls->peer_closed()) return broken(index, "", true);
   if (timeouts_.idle_ns < timeouts_.total_ns) expire_at_ = std::min(expire_at_, due(connection));
 }
 
 // The connection is gone: `error` is 0 for an end of file.
 void Client::lost(std::uint32_t index, int error) {
+  const Connection& connection = *connections_[index];
+  const bool clean = error == 0 && (!connection.tls || connection.tls->peer_closed());
+  broken(index, error == 0 ? "" : std::strerror(error), clean);
+}
+
+void Client::broken(std::uint32_t index, const std::string& why, bool clean_end) {
   Connection& connection = *connections_[index];
   const std::int64_t now = monotonic_ns();
-  const std::string why = error == 0 ? "" : std::strerror(error);
+  const bool opening = connection.state == Connection::State::kOpening;
   if (!connection.has_request) {
-    if (connection.state == Connection::State::kOpening) {
-      open_failure_ = error;
-      refill_at_ = now + kRefillPause;
+    if (opening) {
+      pool_of(connection).open_failure = why.empty() ? "closed at once" : why;
+      pool_of(connection).refill_at = now + kRefillPause;
     }
     close(connection);
     free_.push_back(index);
     return;
   }
-  if (connection.state == Connection::State::kOpening)
-    return finish(index, Ending::kNotConnected, now, why);
+  if (opening)
+    return finish(index, Ending::kNotConnected, now, why.empty() ? "closed at once" : why);
   if (connection.was_pooled && !connection.exchange.any_bytes()) {
     if (const int failure = reconnect(index); failure != 0)
       finish(index, Ending::kNotConnected, now, std::strerror(failure));
     return;
   }
-  finish(index, connection.exchange.peer_closed(), now,
-         error == 0 ? "" : "connection lost: " + why);
+  finish(index, connection.exchange.peer_closed(clean_end), now,
+         why.empty() ? "" : "connection lost: " + why);
 }
 
 // An idle connection that the server closed as the request went out: once more, on a new one; the
@@ -360,19 +287,27 @@ int Client::reconnect(std::uint32_t index) {
   Connection& connection = *connections_[index];
   close(connection);
   connection.has_request = true;
-  connection.out_done = 0;
   ++connection.exchange.record().reconnects;
   connection.exchange.record().sent = 0;
-  return connect(index).error;
+  return connect(index, connection.target).error;
+}
+
+// Needed to tell a stream that something held back from one that came that fast.
+void Client::note_round_trip(const Connection& connection, RequestRecord& record) const {
+  if (record.events < 2 || record.token_reads != 1 || !connection.fd) return;
+  record.round_trip = round_trip_ns(connection.fd.get());
 }
 
 void Client::finish(std::uint32_t index, Ending ending, std::int64_t at, std::string_view detail) {
   Connection& connection = *connections_[index];
   connection.exchange.finish(ending, at, detail);
+  note_round_trip(connection, connection.exchange.record());
   connection.has_request = false;
   --in_flight_;
-  const bool keep = connection.state == Connection::State::kBusy && ending == Ending::kComplete &&
-                    connection.exchange.reusable() && connection.out_done == connection.out.size();
+  const bool keep =
+      connection.state == Connection::State::kBusy && ending == Ending::kComplete &&
+      connection.exchange.reusable() && connection.request_written && !connection.wants_write &&
+      !(connection.tls && (connection.tls->peer_closed() || !connection.tls->error().empty()));
   if (keep) {
     make_idle(index);
   } else {

@@ -22,7 +22,7 @@ struct RequestRecord {
       0;  // the client acted: first byte to the kernel, or the connection it had to open first
   std::int64_t sent = 0;             // last byte to the kernel
   std::int64_t head = 0;             // status line and fields complete
-  std::int64_t first = 0, last = 0;  // token events
+  std::int64_t first = 0, last = 0;  // token events; of a whole answer: its end
   std::int64_t end = 0;              // the outcome was known
   std::int64_t tokens = 0;           // the server's count, else that of the events (`estimated`)
   std::int64_t events = 0;           // token events; several in one read share a time
@@ -30,6 +30,10 @@ struct RequestRecord {
   std::int64_t cached = 0;       // prompt tokens that the server had cached
   std::int64_t comments = 0;     // keep-alives
   std::int64_t token_reads = 0;  // reads that brought a token event
+  std::uint32_t target = 0;      // which of the client's endpoints
+  std::int64_t round_trip = 0;   // the kernel's estimate; only of a stream that came in one read
+  int status = 0;                // of HTTP; 0 before the head
+  bool retry_after = false;      // the server asked to come back later
   std::optional<std::int64_t>
       lag;  // largest delay from the kernel's stamp of a read to ours; none when no stamp held
   std::int64_t reconnects = 0;
@@ -45,16 +49,26 @@ class TokenObserver {
   virtual void token(const RequestRecord& record, std::int64_t at_ns, std::string_view text) = 0;
 };
 
+// How answers are read; the same for all of a client.
+struct Reading {
+  AnswerForm form;
+  std::string secret;  // never repeated in `detail`, whatever the server quotes; may be empty
+};
+
 class Exchange final : private SseHandler {
  public:
+  // For all requests to come; must outlive this. The default is a chat stream without a secret.
+  void use(const Reading* reading);
+
   // `forced_tokens`: what the server had to send, 0 when it was free to stop.
   void start(std::int64_t i, std::int64_t sched, std::int64_t forced_tokens,
              TokenObserver* observer);
 
   // One read, stamped once. True when the exchange is over for good: complete, or beyond saving.
   bool read(std::string_view bytes, std::int64_t at_ns, std::optional<std::int64_t> lag);
-  // The peer closed or reset the connection. Complete when that is how the body ends.
-  Ending peer_closed();
+  // The connection is gone. Complete when that is how the body ends and the end was a `clean` one:
+  // no reset, and over TLS the peer said that it would close.
+  Ending peer_closed(bool clean);
   // Decides the outcome and fills in the rest of the record.
   void finish(Ending ending, std::int64_t at_ns, std::string_view detail);
 
@@ -71,6 +85,13 @@ class Exchange final : private SseHandler {
   void event(std::string_view type, std::string_view data) override;
   void comment() override;
   bool take_body();
+  bool take_head(std::int64_t at_ns);
+  void take_token(std::int64_t at_ns);
+  void take_whole(std::int64_t at_ns);
+  bool expects_whole() const { return reading_ != nullptr && !reading_->form.stream; }
+  bool complete_without_done(Ending ending) const;
+  void set_outcome(Ending ending);
+  std::string foreign(std::string_view text, std::size_t limit = 160) const;
   std::string describe() const;
 
   HttpResponse http_;
@@ -78,7 +99,8 @@ class Exchange final : private SseHandler {
   Answer answer_;
   RequestRecord record_;
   TokenObserver* observer_ = nullptr;
-  std::string body_;  // of this read, or the beginning of a body that is not an event stream
+  const Reading* reading_ = nullptr;
+  std::string body_;  // of this read, or what is kept of a body that is not an event stream
   std::int64_t forced_ = 0, alive_at_ = 0, now_ = 0;
   bool any_bytes_ = false, event_stream_ = false, malformed_ = false, error_ = false,
        token_in_read_ = false;

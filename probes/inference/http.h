@@ -1,5 +1,5 @@
 // HttpResponse: one HTTP/1.x response from bytes: chunked, with a length, or until the end of the
-// connection.
+// connection. Interim responses (1xx) before it are skipped.
 #pragma once
 
 #include <memory>
@@ -25,15 +25,20 @@ class HttpResponse {
   bool end_of_connection();
 
   bool head_done() const;
+  // The body has a length or chunks: its end is not that of the connection.
+  bool framed() const;
   bool done() const;
   bool reusable() const;  // done, keep-alive, and nothing beyond the response arrived
   int status() const;     // 0 before the head
   const std::string& reason() const;
-  const std::string& content_type() const;  // lower case, without parameters
+  const std::string& content_type() const;      // lower case, without parameters
+  const std::string& content_encoding() const;  // lower case; empty for identity
   const std::string& retry_after() const;
   const std::string& error() const;
 
  private:
+  bool feed_body(std::string_view bytes);
+
   struct State;  // Boost.Beast stays in http.cc
   std::unique_ptr<State> state_;
 };

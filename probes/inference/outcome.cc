@@ -43,8 +43,8 @@ Outcome decide(const AnswerFacts& facts) {
   if (facts.ending == Ending::kTimeoutTotal) return Outcome::kTimeoutTotal;
   if (facts.ending == Ending::kCut || facts.status == 0) return Outcome::kTruncated;
   if (facts.events == 0) return Outcome::kEmpty;
-  if (!facts.done && !facts.finished) return Outcome::kTruncated;
-  const bool all_sent_by_its_word = facts.estimated && facts.length_reached;
+  if (!facts.done && !facts.finished && !facts.whole) return Outcome::kTruncated;
+  const bool all_sent_by_its_word = facts.estimated && (facts.length_reached || facts.whole);
   if (facts.tokens < facts.forced && !all_sent_by_its_word) return Outcome::kShort;
   return Outcome::kOk;
 }

@@ -43,15 +43,16 @@ struct AnswerFacts {
   bool finished = false;  // a finish_reason for each choice
   bool length_reached =
       false;  // the finish_reason was "length": the server says that it sent all it was asked for
+  bool whole = false;       // one body instead of a stream: its end is the end of the answer
   bool estimated = false;   // tokens are counted events, not the server's count
   std::int64_t events = 0;  // token events seen
   std::int64_t tokens = 0;
   std::int64_t forced = 0;  // tokens the server had to send; 0 when it was free to stop
 };
 
-// OK needs [DONE] or every finish_reason, and a clean end of the body. A counted estimate below the
-// forced number is short unless the server says that the length was reached (a chunk may carry
-// several tokens).
+// OK needs [DONE] or every finish_reason (or to be a whole answer), and a clean end of the body. A
+// counted estimate below the forced number is short unless the server says that the length was
+// reached (a chunk may carry several tokens); in a whole answer there is nothing to count.
 Outcome decide(const AnswerFacts& facts);
 
 }  // namespace mixproof::inference

@@ -7,7 +7,7 @@
 
 namespace mixproof::inference {
 
-Json row_of(const RequestRecord& r) {
+Json row_of(const RequestRecord& r, const RowLabels& labels) {
   Json row = {{"row", "request"},
               {"i", r.i},
               {"sched", r.sched},
@@ -19,6 +19,7 @@ Json row_of(const RequestRecord& r) {
               {"end", r.end},
               {"tokens", r.tokens},
               {"events", r.events},
+              {"reads", r.token_reads},
               {"max_gap", r.max_gap},
               {"max_gap_end", r.max_gap_end},
               {"outcome", outcome_name(r.outcome)},
@@ -27,20 +28,26 @@ Json row_of(const RequestRecord& r) {
               {"estimated", r.estimated}};
   if (r.lag) row["lag"] = *r.lag;
   if (r.cached > 0) row["cached"] = r.cached;
+  if (r.status != 0 && r.status != 200) row["status"] = r.status;
+  if (r.retry_after) row["retry_after"] = true;
+  if (labels.with_worker) row["worker"] = labels.worker;
+  if (labels.with_target) row["target"] = r.target;
   return row;
 }
 
-Json row_of(const ClientSecond& s) {
-  return {{"row", "client"},
-          {"at", s.at},
-          {"cpu", s.cpu},
-          {"steal", s.steal},
-          {"dropped", s.dropped},
-          {"in_flight", s.in_flight},
-          {"clock_steps", s.clock_steps}};
+Json row_of(const ClientSecond& s, const RowLabels& labels) {
+  Json row = {{"row", "client"},
+              {"at", s.at},
+              {"cpu", s.cpu},
+              {"steal", s.steal},
+              {"dropped", s.dropped},
+              {"in_flight", s.in_flight},
+              {"clock_steps", s.clock_steps}};
+  if (labels.with_worker) row["worker"] = labels.worker;
+  return row;
 }
 
-RowWriter::RowWriter(RowSink& rows) : rows_(rows) {
+RowWriter::RowWriter(RowSink& rows, const RowLabels& labels) : rows_(rows), labels_(labels) {
   thread_ = std::jthread([this](const std::stop_token& stop) {
     // By the clock, not by notification: waking a thread for each row would cost the client more
     // than the row.
@@ -75,7 +82,7 @@ void RowWriter::write_all() {
     items.swap(queue_);
   }
   for (const Item& item : items)
-    rows_.row(std::visit([](const auto& value) { return row_of(value); }, item));
+    rows_.row(std::visit([this](const auto& value) { return row_of(value, labels_); }, item));
 }
 
 void RowWriter::finish() {

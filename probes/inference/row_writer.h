@@ -14,12 +14,18 @@
 
 namespace mixproof::inference {
 
-Json row_of(const RequestRecord& record);  // {"row": "request", ...}
-Json row_of(const ClientSecond& second);   // {"row": "client", ...}
+// What tells the rows of one worker from those of another, where there are several.
+struct RowLabels {
+  std::int64_t worker = 0;
+  bool with_worker = false, with_target = false;
+};
+
+Json row_of(const RequestRecord& record, const RowLabels& labels = {});  // {"row": "request", ...}
+Json row_of(const ClientSecond& second, const RowLabels& labels = {});   // {"row": "client", ...}
 
 class RowWriter {
  public:
-  explicit RowWriter(RowSink& rows);
+  explicit RowWriter(RowSink& rows, const RowLabels& labels = {});
   ~RowWriter();  // writes what is left
 
   void add(const RequestRecord& record);
@@ -32,6 +38,7 @@ class RowWriter {
   void write_all();
 
   RowSink& rows_;
+  const RowLabels labels_;
   std::vector<Item> kept_;  // of the client's thread
   std::mutex mutex_;
   std::condition_variable_any wake_;

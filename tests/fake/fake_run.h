@@ -17,7 +17,8 @@ namespace mixproof {
 inline Result<Json> accept_params(const std::string&, const Json& params,
                                   const std::string& pointer) {
   double rate = 6, deadline_s = 30;
-  std::int64_t ranks = 2, tokens = 24, checkpoint_every_steps = 0;
+  std::int64_t ranks = 2, tokens = 24, checkpoint_every_steps = 0, workers = 1;
+  bool short_is_ok = false;
   std::string kind = "poisson";
   Params known = {
       one_of("arrivals", &kind, "process",
@@ -25,6 +26,8 @@ inline Result<Json> accept_params(const std::string&, const Json& params,
       number("deadline_s", &deadline_s, "deadline", {.min = 0.1, .max = 3600}),
       integer("answer_tokens", &tokens, "tokens", {.min = 1}),
       integer("checkpoint_every_steps", &checkpoint_every_steps, "steps", {.min = 0}),
+      integer("workers", &workers, "workers", {.min = 1}),
+      flag("short_is_ok", &short_is_ok, "whether SHORT is as good as OK"),
       integer("ranks", &ranks, "ranks", {.min = 1})};
   TRY(read_params(params, known, pointer));
   return write_params(known);

@@ -10,6 +10,7 @@
 #include "probes/inference/clock.h"
 #include "probes/inference/row_writer.h"
 #include "probes/probe.h"
+#include "tests/probes/inference/canned_server.h"
 #include "tests/probes/inference/running_null_server.h"
 
 namespace mixproof {
@@ -18,6 +19,7 @@ extern const ProbeSpec inference_probe;
 
 namespace {
 
+using inference::CannedServer;
 using inference::kMillisecond;
 using inference::kSecond;
 using inference::monotonic_ns;
@@ -28,6 +30,10 @@ class Rows final : public RowSink {
   void row(const Json& row) override {
     const std::lock_guard lock(mutex_);
     rows_.push_back(row);
+  }
+  std::string text() {
+    const std::lock_guard lock(mutex_);
+    return line_of(Json(rows_));
   }
   std::vector<Json> of(const std::string& kind) {
     const std::lock_guard lock(mutex_);
@@ -232,6 +238,162 @@ TEST(Inference, RefusesPhasesItsScheduleWasNotDrawnFor) {
   load.context.phases = phases;
   load.context.phases[0].end_ns += 1;  // seconds rounded elsewhere
   EXPECT_TRUE(load.run().ok());
+}
+
+TEST(Inference, SeveralWorkersSendEachRequestOfOneScheduleOnce) {
+  RunningNullServer server;
+  std::set<std::int64_t> all;
+  std::string hash;
+  std::int64_t announced = 0, scheduled = 0;
+  for (int worker = 0; worker < 3; ++worker) {
+    Load load(server.url(), {{"workers", 3}});
+    load.context.worker = worker;
+    load.context.workers = 3;
+    ASSERT_TRUE(load.prepare().ok());
+    const Json& arrivals = load.context.info["arrivals"];
+    scheduled = arrivals["scheduled"].get<std::int64_t>();
+    for (const Json& count : arrivals["by_phase"]) announced += count.get<std::int64_t>();
+    EXPECT_TRUE(hash.empty() || hash == load.context.info["schedule_hash"]);
+    hash = load.context.info["schedule_hash"];
+    ASSERT_TRUE(load.run().ok());
+    EXPECT_TRUE(load.probe->check(load.context).ok());
+    for (const Json& row : load.rows.of("request")) {
+      EXPECT_TRUE(all.insert(row["i"].get<std::int64_t>()).second) << row;
+      EXPECT_EQ(row["worker"], worker);
+      EXPECT_EQ(row["i"].get<std::int64_t>() % 3, worker);
+    }
+    for (const Json& row : load.rows.of("client")) EXPECT_EQ(row["worker"], worker);
+  }
+  EXPECT_EQ(std::ssize(all), scheduled);
+  EXPECT_EQ(announced, scheduled);
+  EXPECT_EQ(*all.rbegin(), scheduled - 1);
+}
+
+TEST(Inference, WorkersThatNobodyStartedAreNotReckonedWith) {
+  RunningNullServer server;
+  Load load(server.url(), {{"workers", 2}});
+  const Status status = load.prepare();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::kInvalid);
+}
+
+TEST(Inference, GoesRoundSeveralServersAndSaysWhichOne) {
+  RunningNullServer one, two;
+  Load load("", {{"urls", {one.url(), two.url()}}});
+  ASSERT_TRUE(load.prepare().ok());
+  EXPECT_EQ(one.counts.requests, 1);  // both are warmed up
+  EXPECT_EQ(two.counts.requests, 1);
+  EXPECT_EQ(load.context.info["urls"], (Json{one.url(), two.url()}));
+  ASSERT_TRUE(load.run().ok());
+  std::map<std::int64_t, int> rows;
+  for (const Json& row : load.rows.of("request")) {
+    EXPECT_EQ(row["target"], row["i"].get<std::int64_t>() % 2);
+    ++rows[row["target"].get<std::int64_t>()];
+  }
+  EXPECT_EQ(one.counts.requests, 1 + rows[0]);
+  EXPECT_EQ(two.counts.requests, 1 + rows[1]);
+  EXPECT_TRUE(load.probe->check(load.context).ok());
+}
+
+TEST(Inference, EveryApiIsAskedAndReadItsOwnWay) {
+  struct Case {
+    Json params;
+    std::string path, answer;
+  };
+  const std::string usage = R"(,"usage":{"completion_tokens":6}})";
+  const std::vector<Case> cases = {
+      {{{"stream", false}},
+       "/v1/chat/completions",
+       R"({"choices":[{"message":{"content":"a b"},"finish_reason":"length"}])" + usage},
+      {{{"stream", false}, {"api", {{"completions", Json::object()}}}},
+       "/v1/completions",
+       R"({"choices":[{"text":"a b","finish_reason":"length"}])" + usage},
+      {{{"api", {{"embeddings", Json::object()}}}},
+       "/v1/embeddings",
+       R"({"data":[{"embedding":[0.1,0.2]}]})"},
+      {{{"stream", false},
+        {"api",
+         {{"custom",
+           {{"path", "/generate"},
+            {"body", {{"inputs", "{prompt}"}, {"max", "{answer_tokens}"}}},
+            {"text_at", "/0/generated_text"},
+            {"tokens_at", "/n"}}}}}},
+       "/generate",
+       R"({"0":{"generated_text":"a"},"n":6})"}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.path);
+    CannedServer server([&](const std::string&) { return CannedServer::json(one.answer); });
+    Load load(server.url(), one.params);
+    load.be_short();
+    const Status prepared = load.prepare();
+    ASSERT_TRUE(prepared.ok()) << prepared.error().message;
+    ASSERT_TRUE(load.run().ok());
+    EXPECT_TRUE(load.probe->check(load.context).ok());
+    for (const Json& row : load.rows.of("request")) {
+      EXPECT_EQ(row["outcome"], "OK") << row;
+      EXPECT_EQ(row["first"], row["last"]);
+      EXPECT_EQ(row["tokens"], one.path == "/v1/embeddings" ? 1 : 6);
+    }
+    for (const std::string& request : server.requests()) {
+      EXPECT_EQ(request.find("POST " + one.path + " HTTP/1.1\r\n"), 0u);
+      EXPECT_TRUE(Json::accept(CannedServer::body_of(request)));
+    }
+  }
+}
+
+TEST(Inference, ShowsTheTokenToTheServerAndToNobodyElse) {
+  const std::string token = "sk-0123456789abcdef";
+  ::setenv("MIXPROOF_TEST_TOKEN", token.c_str(), 1);
+  const std::string good = R"({"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]})";
+  int answered = 0;
+  CannedServer server([&](const std::string& request) {
+    const bool authorized = request.find("\r\nAuthorization: Bearer " + token) != std::string::npos;
+    // From the third request on it complains, and quotes what it was given.
+    if (authorized && ++answered <= 2) return CannedServer::json(good);
+    return CannedServer::json(R"({"error":{"message":"key )" + token + R"( has expired"}})",
+                              "401 " + token);
+  });
+  const Json params = {
+      {"stream", false}, {"ignore_eos", false}, {"token_env", "MIXPROOF_TEST_TOKEN"}};
+  Load load(server.url(), params);
+  load.be_short();
+  const Status prepared = load.prepare();
+  ASSERT_TRUE(prepared.ok()) << prepared.error().message;
+  ASSERT_TRUE(load.run().ok());
+  ASSERT_FALSE(load.rows.of("request").empty());
+  EXPECT_EQ(load.rows.of("request").back()["outcome"], "HTTP_ERROR");
+  EXPECT_EQ(load.rows.text().find(token), std::string::npos) << load.rows.text();
+  EXPECT_EQ(line_of(load.context.info).find(token), std::string::npos);
+  EXPECT_EQ(load.context.info["authorization"], "bearer");
+  Load refused(server.url(), params);
+  const Status status = refused.prepare();
+  ::unsetenv("MIXPROOF_TEST_TOKEN");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message.find(token), std::string::npos) << status.error().message;
+  EXPECT_NE(status.error().message.find("401"), std::string::npos) << status.error().message;
+}
+
+TEST(Inference, CountsWhoAskedToComeBackLaterAndRetriesNothing) {
+  int answered = 0;
+  CannedServer server([&](const std::string&) {
+    if (++answered <= 2)
+      return CannedServer::json(
+          R"({"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]})");
+    return std::string("HTTP/1.1 429 Slow\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n");
+  });
+  Load load(server.url(), {{"stream", false}, {"ignore_eos", false}});
+  load.be_short();
+  ASSERT_TRUE(load.prepare().ok());
+  ASSERT_TRUE(load.run().ok());
+  const auto requests = load.rows.of("request");
+  EXPECT_EQ(server.requests().size(), 2 + requests.size());
+  for (const Json& row : requests) {
+    EXPECT_EQ(row["status"], 429);
+    EXPECT_EQ(row["retry_after"], true);
+  }
+  ASSERT_EQ(load.rows.of("note").size(), 1u);
+  EXPECT_NE(load.rows.of("note")[0]["message"].get<std::string>().find("Retry-After"),
+            std::string::npos);
 }
 
 TEST(RowWriter, HandsOnEveryRowInOrder) {

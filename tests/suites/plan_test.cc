@@ -35,6 +35,31 @@ TEST(Plan, SpreadsInstancesAndRanksOverNodesInOrder) {
   EXPECT_EQ(plan.load("users")->nodes, std::vector<std::string>{"edge-0"});
 }
 
+TEST(Plan, SpreadsTheWorkersOfALoadOverItsNodesToo) {
+  Json suite = fake_suite();
+  suite["nodes"]["edge"] = 2;
+  suite["loads"]["users"]["params"]["workers"] = 3;
+  EXPECT_EQ(plan_of(suite).load("users")->nodes,
+            (std::vector<std::string>{"edge-0", "edge-1", "edge-0"}));
+}
+
+TEST(Plan, SeveralAddressesOfAnAttachedServiceAreForLoadsThatSpread) {
+  Json suite = fake_suite();
+  suite["services"]["site"] = {{"urls", {"http://10.0.0.1:80", "http://10.0.0.2:80"}}};
+  suite["loads"]["users"]["target"] = "site";
+  EXPECT_EQ(make_plan(suite, fake_catalogue(), 1).error().message,
+            "/loads/users: service \"site\" has several addresses: say \"spread\": true");
+  suite["loads"]["users"]["spread"] = true;
+  const Plan plan = plan_of(suite);
+  EXPECT_TRUE(plan.load("users")->spread);
+  EXPECT_EQ(plan_from_json(plan_to_json(plan))->service("site")->urls.size(), 2u);
+  suite["services"]["site"]["url"] = "http://10.0.0.3:80";
+  EXPECT_FALSE(make_plan(suite, fake_catalogue(), 1).ok());
+  Json training = fake_suite();
+  training["loads"]["trainer"]["spread"] = true;
+  EXPECT_FALSE(make_plan(training, fake_catalogue(), 1).ok());
+}
+
 TEST(Plan, StartsWhatStandsBehindFirst) {
   const Plan plan = plan_of(fake_suite());
   ASSERT_EQ(plan.services.size(), 2u);

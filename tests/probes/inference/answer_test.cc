@@ -101,6 +101,78 @@ TEST(Answer, SurvivesDeepNesting) {
   EXPECT_EQ(answer.take("", deep + "}]}"), Event::kToken);
 }
 
+TEST(Answer, OfEmbeddingsAVectorIsTheToken) {
+  const AnswerForm form{.api = Api::kEmbeddings, .stream = false, .text = {}, .tokens = {}};
+  const auto taken = [&form](const char* body) {
+    Answer answer;
+    answer.expect(&form);
+    return answer.take("", body);
+  };
+  EXPECT_EQ(taken(R"({"data":[{"embedding":[0.5,-1e-3],"index":0}],"usage":{"prompt_tokens":3}})"),
+            Event::kToken);
+  EXPECT_EQ(taken(R"({"data":[{"embedding":"AAAA"}]})"), Event::kToken);
+  EXPECT_EQ(taken(R"({"data":[]})"), Event::kOther);
+  EXPECT_EQ(taken(R"({"data":[{"embedding":[]}]})"), Event::kOther);
+  EXPECT_EQ(taken(R"({"error":{"message":"no"}})"), Event::kError);
+}
+
+TEST(Answer, OfACustomApiPathsSayWhereTextAndCountAre) {
+  AnswerForm form{.api = Api::kCustom, .stream = true, .text = {}, .tokens = {}};
+  form.text = *parse_json_pointer("/outputs/1/parts/0");
+  form.tokens = *parse_json_pointer("/meta/count");
+  Answer answer;
+  answer.expect(&form);
+  EXPECT_EQ(answer.take("", R"({"outputs":[{"parts":["no"]},{"parts":["yes","no"],"x":"no"}]})"),
+            Event::kToken);
+  EXPECT_EQ(answer.text(), "yes");
+  EXPECT_EQ(answer.take("", R"({"parts":["no"],"outputs":[["no"],{"parts":[""]}]})"),
+            Event::kOther);
+  EXPECT_EQ(answer.completion_tokens(), -1);
+  EXPECT_EQ(answer.take("", R"({"meta":{"x":1,"count":12}})"), Event::kOther);
+  EXPECT_EQ(answer.completion_tokens(), 12);
+  AnswerForm anything{.api = Api::kCustom, .stream = true, .text = {}, .tokens = {}};
+  answer.expect(&anything);
+  EXPECT_EQ(answer.take("", "{}"), Event::kToken);
+  EXPECT_EQ(answer.take("", "[]"), Event::kMalformed);
+}
+
+TEST(Answer, EscapesAndSurrogatesAreRead) {
+  Answer answer;
+  EXPECT_EQ(answer.take("", delta(R"("content":"a\"\\\n\u00e9\ud83d\ude00\ud800x")")),
+            Event::kToken);
+  EXPECT_EQ(answer.text(), "a\"\\\n\u00e9\U0001F600\uFFFDx");
+}
+
+TEST(Answer, RefusesWhatOnlyLooksLikeJson) {
+  for (const char* data :
+       {R"({"a":01})", R"({"a":1.})", R"({"a":-})", R"({"a":+1})", R"({"a":tru})", R"({a:1})",
+        R"({"a":1,})", R"({"a":[1,]})", R"({"a":"\x"})", R"({"a":"\u12g4"})", "{\"a\":\"\n\"}",
+        "{\"a\":\"\xC0\x80\"}", "{\"a\":\"\xED\xA0\x80\"}", "{\"a\":\"\xF4\x90\x80\x80\"}",
+        "{\"a\":\"\xE2\x82\"}", R"({"a":1}{)", R"({"a" 1})", R"({"a":"b)"}) {
+    Answer answer;
+    EXPECT_EQ(answer.take("", data), Event::kMalformed) << data;
+  }
+  for (const char* data : {R"({"a":0})", R"({"a":-0.5e+10})", " {\t\"a\" : [ ] , \"b\":{ } }\r\n",
+                           R"({"a":123456789012345678901234567890})"}) {
+    Answer answer;
+    EXPECT_EQ(answer.take("", data), Event::kOther) << data;
+  }
+}
+
+TEST(JsonPointer, IsTakenApartAsItsStandardSays) {
+  EXPECT_EQ(*parse_json_pointer(""), JsonPath{});
+  EXPECT_EQ(*parse_json_pointer("/a/0/b~1c~0~01"), (JsonPath{"a", "0", "b/c~~1"}));
+  for (const char* wrong : {"a", "/a~", "/~2", "/~/b"})
+    EXPECT_FALSE(parse_json_pointer(wrong).ok()) << wrong;
+}
+
+TEST(WithoutSecret, MasksItWhereverItIsQuoted) {
+  EXPECT_EQ(without_secret("bad key sk-123456 (sk-123456)", "sk-123456"), "bad key *** (***)");
+  EXPECT_EQ(without_secret("bad key sk-123", "sk-123456"), "bad key ***");  // cut short
+  EXPECT_EQ(without_secret("task", "sk-123456"), "task");
+  EXPECT_EQ(without_secret("as it is", ""), "as it is");
+}
+
 TEST(Printable, KeepsAsciiAndCutsTheRest) {
   EXPECT_EQ(printable("a\xE2\x82\xAC\nb"), "a??? b");
   EXPECT_EQ(printable("abcdef", 3), "abc...");

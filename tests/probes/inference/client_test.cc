@@ -273,6 +273,46 @@ TEST(Client, ItsStampsFollowThoseOfTheServer) {
   EXPECT_LT(errors[errors.size() / 2], 20 * kMillisecond);  // 20 us on an idle machine
 }
 
+TEST(Client, SpreadsOverSeveralServersAsTheScheduleSays) {
+  RunningNullServer one, two;
+  const std::vector<Endpoint> endpoints = {*resolve_endpoint(one.url()),
+                                           *resolve_endpoint(two.url())};
+  Collector collector(endpoints[0], "mixproof");
+  auto client = Client::create(endpoints, {.connections = 2, .max_in_flight = 100}).value();
+  ASSERT_TRUE(client->open_pool(monotonic_ns() + kSecond, {}).ok());
+  std::vector<Send> sends;
+  for (int i = 0; i < 9; ++i)
+    sends.push_back({i, monotonic_ns(), kTokens, static_cast<std::uint32_t>(i % 3 == 0 ? 1 : 0)});
+  ASSERT_TRUE(client->run(sends, 0, {2 * kSecond, 2 * kSecond, 2 * kSecond}, {}, collector).ok());
+  EXPECT_EQ(one.counts.requests, 6);
+  EXPECT_EQ(two.counts.requests, 3);
+  ASSERT_EQ(collector.records.size(), 9u);
+  for (const RequestRecord& record : collector.records) {
+    expect(record, Outcome::kOk);
+    EXPECT_EQ(record.target, record.i % 3 == 0 ? 1u : 0u);
+  }
+}
+
+TEST(Client, OneServerThatIsNotThereSpoilsOnlyItsOwnRequests) {
+  std::string nowhere;
+  {
+    RunningNullServer gone;
+    nowhere = gone.url();
+  }
+  RunningNullServer here;
+  const std::vector<Endpoint> endpoints = {*resolve_endpoint(here.url()),
+                                           *resolve_endpoint(nowhere)};
+  Collector collector(endpoints[0], "mixproof");
+  auto client = Client::create(endpoints, {.connections = 1, .max_in_flight = 100}).value();
+  EXPECT_EQ(client->open_pool(monotonic_ns() + kSecond, {}).error().message,
+            "connect to " + nowhere + ": Connection refused");
+  const std::vector<Send> sends = {{0, monotonic_ns(), kTokens, 0},
+                                   {1, monotonic_ns(), kTokens, 1}};
+  ASSERT_TRUE(client->run(sends, 0, {2 * kSecond, 2 * kSecond, 2 * kSecond}, {}, collector).ok());
+  for (const RequestRecord& record : collector.records)
+    expect(record, record.i == 0 ? Outcome::kOk : Outcome::kConnectError);
+}
+
 TEST(Client, StopsAtOnceAndLeavesOutWhatWasInFlight) {
   RunningNullServer server;
   const Endpoint endpoint = *resolve_endpoint(server.url());

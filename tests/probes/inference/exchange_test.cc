@@ -87,7 +87,7 @@ TEST(Exchange, ADoneWithoutTheEndOfTheBodyIsTruncated) {
   Exchange exchange;
   exchange.start(0, 0, 5, nullptr);
   EXPECT_FALSE(exchange.read(bytes, 1, std::nullopt));
-  exchange.finish(exchange.peer_closed(), 2, "");
+  exchange.finish(exchange.peer_closed(true), 2, "");
   EXPECT_EQ(exchange.record().outcome, Outcome::kTruncated);
 }
 
@@ -100,6 +100,105 @@ TEST(Exchange, AnErrorObjectAsAWholeAnswerIsAStreamError) {
   exchange.finish(Ending::kComplete, 1, "");
   EXPECT_EQ(exchange.record().outcome, Outcome::kStreamError);
   EXPECT_EQ(exchange.record().detail, "the server reports: bad");
+}
+
+RequestRecord read_whole(const Reading& reading, const std::string& bytes, std::int64_t forced) {
+  Exchange exchange;
+  exchange.use(&reading);
+  exchange.start(0, 0, forced, nullptr);
+  const std::size_t half = bytes.size() / 2;
+  EXPECT_FALSE(exchange.read(bytes.substr(0, half), 10, std::nullopt));
+  EXPECT_TRUE(exchange.read(bytes.substr(half), 20, std::nullopt));
+  exchange.finish(Ending::kComplete, 20, "");
+  return exchange.record();
+}
+
+Reading whole_of(Api api) {
+  return {.form = {.api = api, .stream = false, .text = {}, .tokens = {}}, .secret = ""};
+}
+
+TEST(Exchange, OfAWholeAnswerTheFirstTokenIsThereWhenTheBodyIs) {
+  const std::string body =
+      R"({"choices":[{"index":0,"message":{"content":"a b"},"finish_reason":"length"}],)"
+      R"("usage":{"completion_tokens":5}})";
+  const std::string bytes = plain_response(200, "OK", "application/json", body);
+  const RequestRecord record = read_whole(whole_of(Api::kChat), bytes, 5);
+  EXPECT_EQ(record.outcome, Outcome::kOk) << record.detail;
+  EXPECT_EQ(record.first, 20);
+  EXPECT_EQ(record.last, 20);
+  EXPECT_EQ(record.events, 1);
+  EXPECT_EQ(record.tokens, 5);
+  EXPECT_EQ(read_whole(whole_of(Api::kChat), bytes, 6).outcome, Outcome::kShort);
+  EXPECT_EQ(read_whole(whole_of(Api::kEmbeddings), bytes, 0).outcome, Outcome::kEmpty);
+}
+
+TEST(Exchange, AWholeAnswerWithoutACountCannotBeShort) {
+  const RequestRecord record = read_whole(
+      whole_of(Api::kCompletions),
+      plain_response(200, "OK", "application/json", R"({"choices":[{"index":0,"text":"a"}]})"), 5);
+  EXPECT_EQ(record.outcome, Outcome::kOk) << record.detail;
+  EXPECT_TRUE(record.estimated);
+}
+
+TEST(Exchange, WholeAnswersHaveTheSameClassesAsStreams) {
+  const auto outcome = [](const std::string& type, const std::string& body) {
+    return read_whole(whole_of(Api::kChat), plain_response(200, "OK", type, body), 5).outcome;
+  };
+  EXPECT_EQ(outcome("application/json", R"({"choices":[{"index":0,"message":{"content":""}}]})"),
+            Outcome::kEmpty);
+  EXPECT_EQ(outcome("application/json", R"({"error":{"message":"bad"}})"), Outcome::kStreamError);
+  EXPECT_EQ(outcome("text/html", "<html>"), Outcome::kMalformed);
+  EXPECT_EQ(outcome("application/json", R"({"choices":[)"), Outcome::kMalformed);
+  EXPECT_EQ(outcome("text/event-stream", "data: [DONE]\n\n"), Outcome::kMalformed);
+  EXPECT_EQ(outcome("application/json", "[DONE]"), Outcome::kMalformed);
+  const Reading reading = whole_of(Api::kChat);
+  Exchange cut;
+  cut.use(&reading);
+  cut.start(0, 0, 0, nullptr);
+  const std::string all =
+      plain_response(200, "OK", "application/json", R"({"choices":[{"message":{"content":"a"}}]})");
+  EXPECT_FALSE(cut.read(all.substr(0, all.size() - 1), 1, std::nullopt));
+  cut.finish(cut.peer_closed(true), 2, "");
+  EXPECT_EQ(cut.record().outcome, Outcome::kTruncated);
+}
+
+TEST(Exchange, ACustomStreamIsCompleteWhenItsBodyIsAndNotMerelyItsConnection) {
+  const Reading reading{.form = {.api = Api::kCustom, .stream = true, .text = {"t"}, .tokens = {}},
+                        .secret = ""};
+  const std::string body = "data: {\"t\":\"a\"}\n\ndata: {\"t\":\"b\"}\n\n";
+  const RequestRecord framed =
+      read_whole(reading, plain_response(200, "OK", "text/event-stream", body), 0);
+  EXPECT_EQ(framed.outcome, Outcome::kOk) << framed.detail;
+  EXPECT_EQ(framed.events, 2);
+  Exchange open;
+  open.use(&reading);
+  open.start(0, 0, 0, nullptr);
+  open.read("HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + body, 1, std::nullopt);
+  open.finish(open.peer_closed(true), 2, "");
+  EXPECT_EQ(open.record().outcome, Outcome::kTruncated);
+}
+
+TEST(Exchange, AnEndThatIsNotCleanEndsNoBodyOfItsOwn) {
+  const std::string bytes = whole("until_eof", 4);
+  for (const bool clean : {true, false}) {
+    Exchange exchange;
+    exchange.start(0, 0, 4, nullptr);
+    EXPECT_FALSE(exchange.read(bytes, 1, std::nullopt));
+    exchange.finish(exchange.peer_closed(clean), 2, "");
+    EXPECT_EQ(exchange.record().outcome, clean ? Outcome::kOk : Outcome::kTruncated);
+  }
+}
+
+TEST(Exchange, NeverRepeatsTheTokenThatAServerQuotes) {
+  const Reading reading{.form = {}, .secret = "sk-very-secret"};
+  const std::string quote = R"({"error":{"message":"no such key: sk-very-secret"}})";
+  for (const int status : {200, 401}) {
+    const RequestRecord record =
+        read_whole(reading, plain_response(status, "sk-very-secret", "application/json", quote), 0);
+    EXPECT_NE(record.outcome, Outcome::kOk);
+    EXPECT_NE(record.detail.find("no such key: ***"), std::string::npos) << record.detail;
+    EXPECT_EQ(record.detail.find("secret"), std::string::npos) << record.detail;
+  }
 }
 
 TEST(Exchange, StartForgetsTheLastRequest) {

@@ -78,6 +78,55 @@ TEST(Http, WhatIsNotHttpIsAnError) {
   EXPECT_FALSE(chunk.feed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", body));
 }
 
+TEST(Http, InterimResponsesAreSkipped) {
+  const std::string interim = "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n";
+  for (const std::size_t step : {1000, 1, 5}) {
+    HttpResponse response;
+    EXPECT_EQ(feed(response, interim + interim + kChunked, step), "data: a\n\n") << step;
+    EXPECT_EQ(response.status(), 200);
+    EXPECT_TRUE(response.reusable());
+  }
+  HttpResponse only;
+  feed(only, interim, 1000);
+  EXPECT_FALSE(only.head_done());
+  EXPECT_FALSE(only.end_of_connection());
+}
+
+TEST(Http, AnEmptyChunkedBodyMayComeByteByByte) {
+  for (const std::size_t step : {1000, 1, 2, 3}) {
+    HttpResponse response;
+    EXPECT_EQ(
+        feed(response, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", step), "");
+    EXPECT_TRUE(response.reusable()) << step;
+  }
+}
+
+TEST(Http, ABrokenOrEndlessHeadIsAnErrorHoweverItIsCut) {
+  const std::string broken = "HTTP/1.1 200 OK\r\nA: b\r\n\rc: d\r\n\r\n";
+  for (const std::size_t step : {1000, 1, 5}) {
+    HttpResponse response;
+    std::string body;
+    bool good = true;
+    for (std::size_t at = 0; at < broken.size() && good; at += step)
+      good = response.feed(broken.substr(at, step), body);
+    EXPECT_FALSE(good) << step;
+  }
+  HttpResponse endless;
+  std::string body;
+  EXPECT_TRUE(endless.feed("HTTP/1.1 200 OK\r\nA: ", body));
+  EXPECT_FALSE(endless.feed(std::string(70'000, 'a'), body));
+}
+
+TEST(Http, SaysWhetherTheBodyHasAnEndOfItsOwn) {
+  HttpResponse chunks, length, until_eof;
+  feed(chunks, kChunked.substr(0, 100), 1000);
+  EXPECT_TRUE(chunks.framed());
+  feed(length, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", 1000);
+  EXPECT_TRUE(length.framed());
+  feed(until_eof, "HTTP/1.1 200 OK\r\n\r\nab", 1000);
+  EXPECT_FALSE(until_eof.framed());
+}
+
 TEST(Http, ResetForgetsTheLastResponse) {
   HttpResponse response;
   feed(response, kChunked.substr(0, 130), 1000);

@@ -80,6 +80,26 @@ TEST(Outcome, FewerTokensThanForcedAreShort) {
             Outcome::kOk);
 }
 
+TEST(Outcome, TheEndOfAWholeAnswerIsItsWordAndItsEstimateIsNone) {
+  const auto whole = [](auto& f) {
+    f.whole = true;
+    f.done = f.finished = false;
+    f.events = 1;
+  };
+  EXPECT_EQ(with(whole), Outcome::kOk);
+  EXPECT_EQ(with([&](auto& f) {
+              whole(f);
+              f.tokens = 7;
+            }),
+            Outcome::kShort);
+  EXPECT_EQ(with([&](auto& f) {
+              whole(f);
+              f.tokens = 1;
+              f.estimated = true;
+            }),
+            Outcome::kOk);
+}
+
 TEST(Outcome, WithoutATokenAnAnswerIsEmpty) {
   EXPECT_EQ(with([](auto& f) { f.events = f.tokens = 0; }), Outcome::kEmpty);
   EXPECT_EQ(with([](auto& f) { f.events = 0; }),
