@@ -9,6 +9,7 @@
 #include "harness/cli/arguments.h"
 #include "harness/cli/doctor_load.h"
 #include "harness/cli/judging.h"
+#include "probes/inference/own_process.h"
 
 namespace mixproof {
 namespace {

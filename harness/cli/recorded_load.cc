@@ -14,7 +14,7 @@
 #include "harness/base/spawn.h"
 #include "harness/cli/command.h"
 #include "probes/inference/clock.h"
-#include "probes/inference/instrument.h"
+#include "probes/inference/own_process.h"
 
 namespace mixproof {
 namespace {
@@ -96,7 +96,9 @@ Result<Spawned> spawn_on(int cpu) {
 }
 
 Json phases_json(const PhasePlan& phase, std::int64_t begin) {
-  return {{{"name", phase.name}, {"begin_ns", begin}, {"end_ns", begin + ns(phase.length_s())}}};
+  const Json one = {
+      {"name", phase.name}, {"begin_ns", begin}, {"end_ns", begin + ns(phase.length_s())}};
+  return Json::array({one});
 }
 
 Json spec_of(const Plan& plan) {

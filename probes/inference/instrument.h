@@ -17,11 +17,6 @@
 
 namespace mixproof::inference {
 
-// Processors that this process may use, ascending.
-std::vector<int> allowed_cpus();
-// The calling thread, and what it starts, on these processors only; none changes nothing.
-Status run_on_cpus(const std::vector<int>& cpus);
-
 // A null server of its own process, on a free port of 127.0.0.1. It runs ahead of busy loops where
 // that is allowed, since it is the yardstick.
 class NullServerProcess {

@@ -48,7 +48,9 @@ SelfCheck check_receive_error(const ClientRun& run);
 // schedule (two-sample Kolmogorov-Smirnov at alpha 0.001), and it is as dispersed as a Poisson
 // process is (variance over mean of counts in windows of 10 ms, two-sided chi-square at 0.001).
 SelfCheck check_arrivals(const ClientRun& run, std::span<const std::int64_t> arrivals);
-// c: kernel stamps exist, are never farther from ours than the token's own stamp is, and are close.
+// c: kernel stamps exist, are close to ours, and of the worst read of an answer agree with the
+// worst stamp of its tokens (the reads of the head and of the end may be the worst: a share may
+// differ).
 SelfCheck check_kernel_stamps(const ClientRun& run);
 // d: from when a request was due to its first byte.
 SelfCheck check_send_lateness(const ClientRun& run);

@@ -17,6 +17,7 @@
 #include "probes/inference/arrivals.h"
 #include "probes/inference/clock.h"
 #include "probes/inference/instrument.h"
+#include "probes/inference/own_process.h"
 #include "tests/bench/peers.h"
 
 namespace mixproof::inference {

@@ -108,8 +108,7 @@ inline Result<PeerFigures> run_aiperf(const std::string& venv, const std::string
   TRY(
       output_of(format("cd %s && %s/bin/aiperf profile -m mixproof -u %s --endpoint-type chat "
                        "--streaming --request-rate %.0f --request-count %.0f "
-                       "--synthetic-input-tokens-mean 16 --synthetic-input-tokens-stddev 0 "
-                       "--output-tokens-mean 64 --output-tokens-stddev 0 --tokenizer %s "
+                       "--isl 16 --osl 64 --tokenizer %s "
                        "--artifact-dir %s --ui none 2>&1",
                        folder.c_str(), venv.c_str(), url.c_str(), rate, rate * seconds,
                        tokenizer.c_str(), artifacts.c_str())));

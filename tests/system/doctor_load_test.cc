@@ -14,7 +14,7 @@
 #include <string>
 
 #include "harness/base/json.h"
-#include "probes/inference/instrument.h"
+#include "probes/inference/own_process.h"
 
 namespace mixproof {
 namespace {

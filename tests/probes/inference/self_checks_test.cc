@@ -122,6 +122,10 @@ TEST(KernelStamps, MustExistBeConsistentAndClose) {
          })),
          CheckState::kFail, "before the token was sent");
   expect(check_kernel_stamps(changed([](ClientRun& run) {
+           for (std::size_t i = 0; i < 100; ++i) run.requests[i].worst_error = 900'000;
+         })),
+         CheckState::kFail, "do not explain");
+  expect(check_kernel_stamps(changed([](ClientRun& run) {
            for (std::size_t i = 0; i < 100; ++i)
              run.requests[i].lag = run.requests[i].worst_error = 3 * kMillisecond;
          })),

@@ -1,210 +1,23 @@
-#include "probes/inference/instrument.h"
-
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sched.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
+// The client in a process of its own.
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <new>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
 
-#include "harness/base/json.h"
 #include "harness/base/text.h"
-#include "harness/base/unique_fd.h"
 #include "probes/inference/arrivals.h"
 #include "probes/inference/clock.h"
-#include "probes/inference/http.h"
+#include "probes/inference/instrument.h"
+#include "probes/inference/own_process.h"
 #include "probes/inference/request.h"
 #include "probes/inference/scheduling.h"
 
 namespace mixproof::inference {
-namespace {
-
-constexpr std::int64_t kStartTime = 2 * kSecond;  // for a process of ours to be ready
-constexpr std::int64_t kPageTime = 5 * kSecond;   // for a page of the null server
-constexpr std::int64_t kGrace = 10 * kSecond;     // beyond the last deadline of a request
-
-struct Pipe {
-  UniqueFd read, write;
-};
-
-Result<Pipe> make_pipe() {
-  int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0) return system_error("pipe2");
-  return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
-}
-
-// Waits until `fd` can be read; false when the time came first.
-bool readable_by(int fd, std::int64_t deadline_ns) {
-  while (true) {
-    const std::int64_t left = deadline_ns - monotonic_ns();
-    if (left <= 0) return false;
-    pollfd waiting{fd, POLLIN, 0};
-    const timespec timeout = timespec_of(left);
-    if (::ppoll(&waiting, 1, &timeout, nullptr) > 0) return true;
-  }
-}
-
-// A child that dies with us. `body` runs in it and never returns.
-template <typename Body>
-Result<pid_t> fork_child(const Body& body) {
-  const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid < 0) return system_error("fork");
-  if (pid > 0) return pid;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);
-  body();
-  ::_exit(1);
-}
-
-std::vector<int> one_cpu(int cpu) { return cpu < 0 ? std::vector<int>{} : std::vector<int>{cpu}; }
-
-void end_child(pid_t pid) {
-  ::kill(pid, SIGKILL);
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
-}
-
-Result<std::string> get_page(int port, const char* path) {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd) return system_error("socket");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return system_error("connect to the null server");
-  const std::string request = format("GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", path);
-  if (::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) !=
-      static_cast<ssize_t>(request.size()))
-    return system_error("ask the null server");
-  HttpResponse response;
-  std::string body;
-  const std::int64_t deadline = monotonic_ns() + kPageTime;
-  std::vector<char> buffer(64 * 1024);
-  while (!response.done()) {
-    if (!readable_by(fd.get(), deadline))
-      return Error{Code::kTimeout, format("the null server did not answer GET %s", path)};
-    const ssize_t n = ::recv(fd.get(), buffer.data(), buffer.size(), 0);
-    if (n <= 0 || !response.feed({buffer.data(), static_cast<std::size_t>(n)}, body))
-      return Error{Code::kPeerLost, format("the null server broke off GET %s", path)};
-  }
-  return body;
-}
-
-}  // namespace
-
-std::vector<int> allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> out;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return out;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &set)) out.push_back(cpu);
-  return out;
-}
-
-Status run_on_cpus(const std::vector<int>& cpus) {
-  if (cpus.empty()) return ok();
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int cpu : cpus) CPU_SET(cpu, &set);
-  if (::sched_setaffinity(0, sizeof set, &set) != 0)
-    return system_error(format("run on processor %d", cpus.front()));
-  return ok();
-}
-
-// ---- The server
-
-Result<NullServerProcess> NullServerProcess::start(NullServerOptions options, int cpu) {
-  void* shared = ::mmap(nullptr, sizeof(NullServerCounts), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) return system_error("mmap");
-  NullServerProcess out;
-  out.counts_ = new (shared) NullServerCounts;
-  const Pipe pipe = TRY(make_pipe());
-  const int port_out = pipe.write.get();
-  options.counts = out.counts_;
-  options.on_listening = [port_out](int port) {
-    if (::write(port_out, &port, sizeof port) != sizeof port) ::_exit(1);
-  };
-  out.pid_ = TRY(fork_child([&] {
-    if (!run_on_cpus(one_cpu(cpu)).ok()) ::_exit(1);
-    const Priority priority;
-    ::_exit(serve_null(options, {}).ok() ? 0 : 1);
-  }));
-  if (!readable_by(pipe.read.get(), monotonic_ns() + kStartTime) ||
-      ::read(pipe.read.get(), &out.port_, sizeof out.port_) != sizeof out.port_)
-    return Error{Code::kSystem, "the null server did not start"};
-  return out;
-}
-
-NullServerProcess::NullServerProcess(NullServerProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, 0)),
-      port_(other.port_),
-      counts_(std::exchange(other.counts_, nullptr)),
-      stopped_at_(other.stopped_at_),
-      went_on_at_(other.went_on_at_) {}
-
-NullServerProcess::~NullServerProcess() {
-  if (pid_ > 0) end_child(pid_);
-  if (counts_ != nullptr) ::munmap(counts_, sizeof(NullServerCounts));
-}
-
-std::string NullServerProcess::url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-
-std::int64_t NullServerProcess::in_flight() const {
-  const std::int64_t answers = counts_->answers;  // first, or it could exceed the requests
-  return counts_->requests - answers;
-}
-
-Result<NullServerProcess::Counts> NullServerProcess::counts() const {
-  const std::string page = TRY(get_page(port_, "/counts"));
-  const Json json = TRY(parse_json(page, "/counts"));
-  return Counts{integer_at(json, "connections"), integer_at(json, "requests"),
-                integer_at(json, "answers"), integer_at(json, "tokens")};
-}
-
-Result<std::vector<std::int64_t>> NullServerProcess::arrivals() const {
-  const std::string page = TRY(get_page(port_, "/arrivals"));
-  const Json json = TRY(parse_json(page, "/arrivals"));
-  if (!json.is_array()) return Error{Code::kCorrupt, "/arrivals is not a list"};
-  std::vector<std::int64_t> out;
-  for (const Json& at : json) out.push_back(at.is_number_integer() ? at.get<std::int64_t>() : 0);
-  return out;
-}
-
-Status NullServerProcess::stop() {
-  if (::kill(pid_, SIGSTOP) != 0) return system_error("stop the null server");
-  int status = 0;
-  if (::waitpid(pid_, &status, WUNTRACED) != pid_ || !WIFSTOPPED(status))
-    return Error{Code::kSystem, "the null server did not stop"};
-  stopped_at_ = monotonic_ns();
-  return ok();
-}
-
-Status NullServerProcess::go_on() {
-  went_on_at_ = monotonic_ns();
-  if (::kill(pid_, SIGCONT) != 0) return system_error("let the null server go on");
-  return ok();
-}
-
-// ---- The client
 
 Result<std::vector<PlannedRequest>> poisson_plan(double rate_per_s, double begin_s, double seconds,
                                                  std::uint64_t seed, std::int64_t tokens) {
@@ -220,6 +33,9 @@ Result<std::vector<PlannedRequest>> poisson_plan(double rate_per_s, double begin
 }
 
 namespace {
+
+constexpr std::int64_t kConnectTime = 5 * kSecond;
+constexpr std::int64_t kGrace = 10 * kSecond;  // beyond the last deadline of a request
 
 // What goes through the pipe before the lists.
 struct Summary {
@@ -280,12 +96,12 @@ std::int64_t peak_memory() {
 
 // In the client's process.
 Status work(const ClientJob& job, std::optional<Watcher>& watcher, Summary& summary) {
-  TRY(run_on_cpus(one_cpu(job.cpu)));
+  TRY(run_on_cpu(job.cpu));
   const Endpoint endpoint = TRY(resolve_endpoint(job.url));
   watcher.emplace(endpoint, job);
   const std::int64_t memory = peak_memory();
   auto client = TRY(Client::create(endpoint, job.options));
-  TRY(client->open_pool(monotonic_ns() + kPageTime, {}));
+  TRY(client->open_pool(monotonic_ns() + kConnectTime, {}));
   std::optional<Priority> priority;
   if (job.raise_priority) priority.emplace();
   const std::string scheduling = priority ? priority->description() : "default";
@@ -394,8 +210,8 @@ Result<ClientRun> run_client(const ClientJob& job,
   const pid_t pid = TRY(fork_child([&] { client_process(job, pipe.write.get()); }));
   pipe.write.reset();
   const std::int64_t last = job.requests.empty() ? 0 : job.requests.back().at_ns;
-  const Result<std::string> bytes =
-      collect(pipe.read.get(), monotonic_ns() + kPageTime + last + job.timeout_ns + kGrace, watch);
+  const Result<std::string> bytes = collect(
+      pipe.read.get(), monotonic_ns() + kConnectTime + last + job.timeout_ns + kGrace, watch);
   end_child(pid);
   if (!bytes.ok()) return bytes.error();
   return decode(*bytes);
