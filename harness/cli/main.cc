@@ -9,6 +9,7 @@
 #include "harness/agent/worker.h"
 #include "harness/base/build.h"
 #include "harness/base/text.h"
+#include "harness/cli/doctor.h"
 #include "harness/cli/inspect.h"
 #include "harness/cli/judging.h"
 #include "harness/cli/lab.h"
@@ -45,6 +46,7 @@ constexpr Command kCommands[] = {
     {"probe", "run one probe by hand", probe_main},
     {"lab", "a small cluster of namespaces on this machine", lab_main},
     {"list", "probes, faults, services, backends and metrics of this build", list_main},
+    {"doctor", "drills: can this machine measure what it is to measure?", doctor_main},
     {"schema", "JSON Schema of suites, reports and inventories", schema_main},
     {"null-server", "an instrument: a server whose delays are known exactly", null_server},
     {"agent", nullptr, agent},

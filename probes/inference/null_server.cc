@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -32,6 +33,7 @@ namespace {
 constexpr std::uint64_t kListener = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kWake = kListener - 1;
 constexpr std::size_t kMaxRequestBytes = 16 << 20;
+constexpr std::size_t kMaxArrivals = 1'000'000;
 
 struct HttpRequest {
   std::string method, target, body;
@@ -110,6 +112,7 @@ class NullServer {
     std::uint64_t generation = 0;
     std::string in, out;
     bool answering = false, close_when_written = false, watching_write = false;
+    bool has_slot = false;
     int served = 0;
     NullAnswer answer;
     NullRequest request;
@@ -129,6 +132,8 @@ class NullServer {
   void take_requests(std::uint32_t index);
   void respond(std::uint32_t index, const HttpRequest& request);
   void begin_answer(std::uint32_t index, NullRequest request);
+  void take_slot(std::uint32_t index);
+  void leave_slot();
   void step(std::uint32_t index);
   void end_answer(std::uint32_t index);
   void send(std::uint32_t index, std::string_view bytes);
@@ -139,6 +144,7 @@ class NullServer {
     due_.push({at, index, connections_[index]->generation});
   }
   std::string counts_text() const;
+  std::string arrivals_text() const;
 
   const NullServerOptions& options_;
   NullServerCounts& counts_;
@@ -146,6 +152,10 @@ class NullServer {
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::uint32_t> free_;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
+  std::deque<Due> waiting_;  // for a slot
+  int busy_slots_ = 0;
+  std::vector<std::int64_t> arrivals_;
+  std::int64_t read_at_ = 0;  // of the newest read
   std::array<char, 64 * 1024> buffer_{};
 };
 
@@ -241,14 +251,17 @@ void NullServer::close(std::uint32_t index) {
   Connection& connection = *connections_[index];
   if (!connection.fd) return;
   const std::uint64_t generation = connection.generation + 1;
+  const bool had_slot = connection.has_slot;
   connection = Connection{};
   connection.generation = generation;  // what is due for it is void
   free_.push_back(index);
+  if (had_slot) leave_slot();
 }
 
 void NullServer::readable(std::uint32_t index) {
   Connection& connection = *connections_[index];
   const ssize_t n = ::recv(connection.fd.get(), buffer_.data(), buffer_.size(), 0);
+  read_at_ = monotonic_ns();
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0) return close(index);
   connection.in.append(buffer_.data(), static_cast<std::size_t>(n));
@@ -271,10 +284,13 @@ void NullServer::respond(std::uint32_t index, const HttpRequest& request) {
     return send(index, plain_response(200, "OK", "application/json", R"({"status":"ok"})"));
   if (request.target == "/counts")
     return send(index, plain_response(200, "OK", "application/json", counts_text()));
+  if (request.target == "/arrivals")
+    return send(index, plain_response(200, "OK", "application/json", arrivals_text()));
   if (request.method != "POST" || request.target != "/v1/chat/completions")
     return send(index, plain_response(404, "Not Found", "application/json",
                                       R"({"error":{"message":"no such page"}})"));
   ++counts_.requests;
+  if (arrivals_.size() < kMaxArrivals) arrivals_.push_back(read_at_);
   Result<NullRequest> wanted = parse_null_request(request.body);
   if (!wanted)
     return send(index, plain_response(400, "Bad Request", "application/json",
@@ -296,6 +312,15 @@ void NullServer::begin_answer(std::uint32_t index, NullRequest request) {
   if (!connection.answer.is_stream()) return send(index, connection.answer.begin());
   connection.answering = true;
   connection.sent_tokens = 0;
+  if (options_.slots > 0 && busy_slots_ >= options_.slots)
+    return waiting_.push_back({0, index, connection.generation});
+  take_slot(index);
+}
+
+void NullServer::take_slot(std::uint32_t index) {
+  Connection& connection = *connections_[index];
+  ++busy_slots_;
+  connection.has_slot = true;
   const std::int64_t extra =
       connection.request.manner == Manner::kStallFirst ? connection.request.pause_ns : 0;
   const std::int64_t first_at =
@@ -308,9 +333,21 @@ void NullServer::begin_answer(std::uint32_t index, NullRequest request) {
     connection.sent_tokens = connection.answer.tokens();
     counts_.tokens += connection.sent_tokens;
   } else {
+    const std::uint64_t generation = connection.generation;
     send(index, connection.answer.begin());
+    if (connection.generation != generation) return;
   }
   wait_until(index, first_at);
+}
+
+// To the longest waiting request that is still there.
+void NullServer::leave_slot() {
+  --busy_slots_;
+  while (!waiting_.empty() && (options_.slots == 0 || busy_slots_ < options_.slots)) {
+    const Due next = waiting_.front();
+    waiting_.pop_front();
+    if (connections_[next.index]->generation == next.generation) return take_slot(next.index);
+  }
 }
 
 void NullServer::step(std::uint32_t index) {
@@ -335,8 +372,10 @@ void NullServer::end_answer(std::uint32_t index) {
   Connection& connection = *connections_[index];
   connection.answering = false;
   connection.close_when_written = connection.answer.ends_connection();
+  connection.has_slot = false;
   ++counts_.answers;
   send(index, connection.answer.end());
+  leave_slot();
   if (connection.fd) take_requests(index);
 }
 
@@ -371,6 +410,15 @@ std::string NullServer::counts_text() const {
                 static_cast<long long>(counts_.connections),
                 static_cast<long long>(counts_.requests), static_cast<long long>(counts_.answers),
                 static_cast<long long>(counts_.tokens));
+}
+
+std::string NullServer::arrivals_text() const {
+  std::string out = "[";
+  for (const std::int64_t at : arrivals_) {
+    if (out.size() > 1) out += ',';
+    out += std::to_string(at);
+  }
+  return out + "]";
 }
 
 }  // namespace

@@ -23,6 +23,8 @@ struct NullServerOptions {
   std::string address = "127.0.0.1";  // numeric IPv4 or IPv6
   int port = 0;                       // 0: any free one
   double ttft_ms = 20, gap_ms = 10;  // from the request to the first token, and from token to token
+  int slots =
+      0;  // answers at once; further requests wait in the order of their arrival. 0: no bound
   std::function<void(int port)> on_listening;
   NullServerCounts* counts = nullptr;
 };
@@ -30,8 +32,16 @@ struct NullServerOptions {
 // Serves until stopped. kRefused when the port is taken.
 //
 //   POST .../v1/chat/completions   max_tokens tokens; head and role chunk at once, first token
-//   after ttft_ms GET  /health                   200 {"status": "ok"} GET  /counts connections,
-//   requests, answers, tokens so far
+//   after
+//                                  ttft_ms; with slots, from when it has one
+//   GET  /health                   200 {"status": "ok"}
+//   GET  /counts                   connections, requests, answers, tokens so far
+//   GET  /arrivals                 when each POST was read, CLOCK_MONOTONIC ns in the order of
+//   arrival,
+//                                  a JSON list; of the first million
+//
+// With slots its capacity is known: slots over the time of an answer, which is
+// ttft_ms + (max_tokens - 1) x gap_ms.
 //
 // The model's name selects a misbehaviour, so that a client can be tested for what it makes of it:
 //   cut, error, stall:MS, stall_first:MS, freeze:MS (the whole server), http503, close,

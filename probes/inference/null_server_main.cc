@@ -10,11 +10,12 @@ namespace mixproof::inference {
 namespace {
 
 constexpr const char* kHelp =
-    "usage: mixproof null-server --listen ADDR:PORT [--ttft-ms 20] [--gap-ms 10]\n"
+    "usage: mixproof null-server --listen ADDR:PORT [--ttft-ms 20] [--gap-ms 10] [--slots N]\n"
     "An OpenAI-compatible streaming server that computes nothing and stamps its clock into each "
     "token: an instrument\n"
     "for testing clients, never a stand-in for an engine. Serves until killed. Port 0 takes any "
-    "free one.\n";
+    "free one.\n"
+    "With --slots at most N answers are under way at once, further requests wait their turn.\n";
 
 constexpr int kExitUsage = 4, kExitRefused = 6, kExitError = 3;
 
@@ -54,6 +55,11 @@ Result<NullServerOptions> parse(std::span<const std::string> args) {
       if (!number)
         return Error{Code::kInvalid, args[a] + ": \"" + value + "\" is not between 0 and 60000"};
       (args[a] == "--gap-ms" ? options.gap_ms : options.ttft_ms) = *number;
+    } else if (args[a] == "--slots") {
+      const auto [end, error] =
+          std::from_chars(value.data(), value.data() + value.size(), options.slots);
+      if (error != std::errc{} || end != value.data() + value.size() || options.slots < 0)
+        return Error{Code::kInvalid, "--slots: \"" + value + "\" is not a count"};
     } else {
       return Error{Code::kInvalid, "unknown option " + args[a]};
     }

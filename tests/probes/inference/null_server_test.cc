@@ -28,6 +28,8 @@ TEST(NullServer, TheCommandRefusesWhatItDoesNotKnow) {
   EXPECT_EQ(main_with({"--listen", "127.0.0.1:0", "--ttft-ms", "soon"}), 4);
   EXPECT_EQ(main_with({"--listen", "127.0.0.1:0", "--gap-ms"}), 4);
   EXPECT_EQ(main_with({"--listen", "127.0.0.1:0", "--gaps", "1"}), 4);
+  EXPECT_EQ(main_with({"--listen", "127.0.0.1:0", "--slots", "-1"}), 4);
+  EXPECT_EQ(main_with({"--listen", "127.0.0.1:0", "--slots", "2.5"}), 4);
   RunningNullServer server;
   EXPECT_EQ(main_with({"--listen", "127.0.0.1:" + std::to_string(server.port())}), 6);
 }

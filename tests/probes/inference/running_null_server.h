@@ -11,14 +11,15 @@ namespace mixproof::inference {
 
 class RunningNullServer {
  public:
-  explicit RunningNullServer(double ttft_ms = 2, double gap_ms = 1) {
+  explicit RunningNullServer(double ttft_ms = 2, double gap_ms = 1, int slots = 0) {
     std::promise<int> listening;
     std::future<int> port = listening.get_future();
-    thread_ = std::jthread([this, ttft_ms, gap_ms,
+    thread_ = std::jthread([this, ttft_ms, gap_ms, slots,
                             promise = std::move(listening)](const std::stop_token& stop) mutable {
       NullServerOptions options;
       options.ttft_ms = ttft_ms;
       options.gap_ms = gap_ms;
+      options.slots = slots;
       options.counts = &counts;
       options.on_listening = [&](int bound) { promise.set_value(bound); };
       if (!serve_null(options, stop).ok()) std::abort();
