@@ -31,7 +31,7 @@ struct RequestRecord {
   std::int64_t comments = 0;     // keep-alives
   std::int64_t token_reads = 0;  // reads that brought a token event
   std::uint32_t target = 0;      // which of the client's endpoints
-  std::int64_t round_trip = 0;   // the kernel's estimate; only of a stream that came in one read
+  std::int64_t round_trip = 0;   // the kernel's least; only of a stream that came in one read
   int status = 0;                // of HTTP; 0 before the head
   bool retry_after = false;      // the server asked to come back later
   std::optional<std::int64_t>

@@ -44,13 +44,6 @@ int connect_error(int fd) {
   return error;
 }
 
-std::int64_t round_trip_ns(int fd) {
-  tcp_info info{};
-  socklen_t size = sizeof(info);
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
-  return std::int64_t{info.tcpi_rtt} * kMicrosecond;
-}
-
 Received receive(int fd, std::span<char> buffer) {
   alignas(cmsghdr) std::array<char, 256> control;
   iovec part{buffer.data(), buffer.size()};

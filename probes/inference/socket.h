@@ -29,7 +29,7 @@ struct Connecting {
 Connecting start_connect(const Endpoint& endpoint);
 int connect_error(int fd);  // 0: connected
 
-std::int64_t round_trip_ns(int fd);  // the kernel's smoothed estimate; 0 when it has none
+std::int64_t round_trip_ns(int fd);  // the least that the kernel saw; 0 when it does not know
 
 struct Received {
   std::int64_t bytes = 0;  // 0: end of file; -1: see error

@@ -20,7 +20,7 @@ struct Prepared {
 };
 
 TEST(ServerParams, EachApiHasItsForm) {
-  Prepared chat({{"url", "http://127.0.0.1"}});
+  Prepared chat(Json{{"url", "http://127.0.0.1"}});
   ASSERT_TRUE(chat.status.ok());
   EXPECT_TRUE(chat.server.reading().form.stream);
   EXPECT_EQ(chat.server.forced_tokens(7), 7);
@@ -60,7 +60,7 @@ TEST(ServerParams, TheReportSaysWhenNobodyLooksAtTheCertificate) {
   ASSERT_TRUE(loose.status.ok());
   EXPECT_TRUE(loose.server.unverified());
   EXPECT_EQ(loose.server.info()["tls"]["verify"], false);
-  Prepared strict({{"url", "https://127.0.0.1"}});
+  Prepared strict(Json{{"url", "https://127.0.0.1"}});
   EXPECT_FALSE(strict.server.unverified());
   EXPECT_EQ(strict.server.info()["tls"]["verify"], true);
   Prepared plain({{"url", "http://127.0.0.1"}, {"tls_verify", false}});
