@@ -94,9 +94,10 @@ Judged compare_value(double value, const Limit& limit) {
 Judged compare_interval(const Interval& interval, bool censored, const Limit& limit) {
   if (!std::isfinite(interval.low) || !std::isfinite(interval.high)) return {kError, "not_finite"};
   const double high = censored ? HUGE_VAL : interval.high;
-  // It had not happened by the lower end, so that it comes later.
+  // A time that had not come by the lower end lies beyond it; a counter grew by it at least.
+  const bool beyond = censored && limit.signal.empty();
   const bool surely_over =
-      limit.at_most && (censored ? interval.low >= *limit.at_most : interval.low > *limit.at_most);
+      limit.at_most && (beyond ? interval.low >= *limit.at_most : interval.low > *limit.at_most);
   const bool surely_under = limit.at_least && high < *limit.at_least;
   if (surely_over || surely_under) return {kFail, "outside_limit"};
   const bool maybe_over = limit.at_most && !(high <= *limit.at_most);

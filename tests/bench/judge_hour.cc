@@ -1,13 +1,12 @@
 // Judging a run of one hour: 10 requests/s, 36,000 requests in six phases, with limits of every
 // method. Aim: 2 s at most.
-#include "suites/judge.h"
-
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "suites/judge.h"
 #include "tests/fake/fake_run.h"
 
 namespace mixproof {
