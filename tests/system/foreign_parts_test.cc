@@ -7,7 +7,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "probes/inference/client.h"
 #include "probes/probe.h"
@@ -161,24 +160,27 @@ TEST_F(ForeignEngine, AStoppedServerShowsAsLongAsItStood) {
 }
 
 // Kills the engine while answers run; every request that was open then must have failed, in one of
-// the ways that are allowed.
+// the ways that are allowed. What the engine had sent whole before may still have been on its way.
 void kill_while_answers_run(const std::string& url, Child& engine,
                             const std::set<Outcome>& allowed) {
+  constexpr std::int64_t kOnItsWay = 50 * kMillisecond;
   Users users(url, 8);
-  users.begin(60, 20 * kMillisecond, 200);
+  users.begin(60, 20 * kMillisecond, 120);
   std::this_thread::sleep_for(milliseconds(700));
-  const std::int64_t before = monotonic_ns();
+  const std::int64_t killed = monotonic_ns();
   kill(engine.pid(), SIGKILL);
   ASSERT_TRUE(engine.ended_within(milliseconds(2000)));
   const std::int64_t gone = monotonic_ns();
   const auto& records = users.join();
+  ASSERT_EQ(records.size(), 60u);
   int open = 0, streaming = 0;
   std::map<std::string, int> seen;
   for (const RequestRecord& record : records) {
     if (record.send > gone) {
       EXPECT_NE(record.outcome, Outcome::kOk) << "nobody was left to answer";
     }
-    if (record.send == 0 || record.send >= before || record.end <= gone) continue;
+    const bool was_open = record.send > 0 && record.send < killed && record.end > killed;
+    if (!was_open || (record.outcome == Outcome::kOk && record.end < killed + kOnItsWay)) continue;
     ++open;
     streaming += record.first > 0 ? 1 : 0;
     ++seen[std::string(outcome_name(record.outcome))];
@@ -187,8 +189,7 @@ void kill_while_answers_run(const std::string& url, Child& engine,
   }
   std::printf("%d open at the kill, %d of them streaming: %s\n", open, streaming,
               words(seen).c_str());
-  EXPECT_EQ(records.size(), 60u);
-  EXPECT_GE(open + seen["TRUNCATED"], 1) << words(outcomes_of(records));
+  EXPECT_GE(streaming, 1) << words(outcomes_of(records));
 }
 
 TEST_F(ForeignEngine, AKilledServerTruncatesAndNothingOpenIsOk) {
