@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <map>
@@ -59,8 +60,7 @@ class BusyLoop {
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
     ::sched_setaffinity(0, sizeof set, &set);
-    for (volatile unsigned i = 0;; i = i + 1) {
-    }
+    for (std::atomic<unsigned> rounds = 0;;) ++rounds;
   }
   ~BusyLoop() {
     ::kill(pid_, SIGKILL);

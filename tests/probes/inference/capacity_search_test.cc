@@ -21,7 +21,8 @@ CapacitySearch search_of(const CapacityBounds& bounds, double capacity) {
 }
 
 TEST(CapacitySearch, BracketsTheCapacityWithinTheResolution) {
-  const CapacityBounds bounds{.rate_low = 5, .rate_high = 1000, .resolution = 1.05};
+  const CapacityBounds bounds{
+      .rate_low = 5, .rate_high = 1000, .resolution = 1.05, .max_trials = 20};
   for (const double capacity : {5.0, 7.3, 99.0, 333.0, 999.0}) {
     const CapacitySearch search = search_of(bounds, capacity);
     EXPECT_EQ(search.end(), End::kResolved) << capacity;
