@@ -272,6 +272,12 @@ void NullServer::readable(std::uint32_t index) {
 void NullServer::take_requests(std::uint32_t index) {
   Connection& connection = *connections_[index];
   while (connection.fd && !connection.answering) {
+    // Not the letter of a method: TLS, perhaps. Servers answer that they understand nothing.
+    if (!connection.in.empty() && (connection.in.front() < 'A' || connection.in.front() > 'Z')) {
+      connection.close_when_written = true;
+      return send(index, plain_response(400, "Bad Request", "application/json",
+                                        R"({"error":{"message":"not HTTP"}})"));
+    }
     const std::optional<HttpRequest> request = take_request(connection.in);
     if (!request) return;
     ++connection.served;
