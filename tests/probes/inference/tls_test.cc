@@ -116,9 +116,13 @@ TEST_F(Tls, WithoutVerificationAnyCertificateWillDo) {
 }
 
 TEST_F(Tls, ServersThatSpeakPlainTextAreToldApart) {
-  const Endpoint endpoint =
-      *resolve_endpoint("https://127.0.0.1:" + std::to_string(server_.port()));
-  EXPECT_NE(refusal(endpoint, trusted()).find(": TLS: "), std::string::npos)
+  const LoopbackListener plain([](int fd, const std::stop_token& stop) {
+    while (!stop.stop_requested() && !LoopbackListener::readable(fd)) continue;
+    constexpr std::string_view kAnswer = "HTTP/1.1 400 Bad Request\r\n\r\n";
+    EXPECT_GT(::send(fd, kAnswer.data(), kAnswer.size(), MSG_NOSIGNAL), 0);
+  });
+  const Endpoint endpoint = *resolve_endpoint("https://127.0.0.1:" + std::to_string(plain.port()));
+  EXPECT_NE(refusal(endpoint, trusted()).find(": TLS: wrong version number"), std::string::npos)
       << refusal(endpoint, trusted());
 }
 
