@@ -99,7 +99,7 @@ Status add_service(const RawSuite& suite, const std::string& name, const Catalog
   TRY(check_name(pointer, name));
   const int sources = (service.start.empty() ? 0 : 1) + (service.url.empty() ? 0 : 1) +
                       (service.urls.empty() ? 0 : 1);
-  if (sources != 1) return invalid_at(pointer, "needs either \"start\" or \"url\" (or \"urls\")");
+  if (sources != 1) return invalid_at(pointer, "needs either \"start\" or \"url\"");
   if (!service.before.empty()) {
     TRY(check_known(pointer + "/before", "service", service.before, keys_of(suite.services)));
     if (service.before == name) return invalid_at(pointer + "/before", "is the service itself");

@@ -187,14 +187,17 @@ void Run::start_worker(LoadTask& task) {
       });
 }
 
-// Where the target of the load answers: every instance's address, in order.
+// Where the target of the load answers: its first instance, or all of them in order when the load
+// spreads.
 std::vector<std::string> Run::target_urls(const LoadPlan& load) const {
   const ServicePlan& service = *setup_.plan.service(load.target);
   if (service.start.empty())
     return service.urls.empty() ? std::vector<std::string>{service.url} : service.urls;
   std::vector<std::string> out;
-  for (const ServicePlan::Instance& instance : service.instances)
+  for (const ServicePlan::Instance& instance : service.instances) {
     out.push_back(setup_.services.at(instance.name).url);
+    if (!load.spread) break;
+  }
   return out;
 }
 

@@ -1,13 +1,15 @@
 #include "probes/inference/scheduling.h"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include "harness/base/text.h"
 #include "probes/inference/clock.h"
@@ -62,18 +64,19 @@ ShareMeter::Sample ShareMeter::sample() {
 // proc(5): "cpu user nice system idle iowait irq softirq steal guest guest_nice"; guest is part of
 // user.
 ShareMeter::HostTicks ShareMeter::host_ticks() {
-  std::ifstream file("/proc/stat");
-  std::string line;
-  std::getline(file, line);
-  std::istringstream words(line);
-  std::string name;
-  words >> name;
   HostTicks ticks;
-  double value = 0;
-  for (int column = 0; column < 8 && words >> value; ++column) {
-    ticks.total += value;
-    if (column == 7) ticks.steal = value;
-  }
+  std::array<char, 512> text{};  // more than the first line
+  const int fd = ::open("/proc/stat", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return ticks;
+  const ssize_t size = ::read(fd, text.data(), text.size() - 1);
+  ::close(fd);
+  std::array<unsigned long long, 8> columns{};
+  if (size <= 0 || std::sscanf(text.data(), "cpu %llu %llu %llu %llu %llu %llu %llu %llu",
+                               &columns[0], &columns[1], &columns[2], &columns[3], &columns[4],
+                               &columns[5], &columns[6], &columns[7]) != 8)
+    return ticks;
+  for (const unsigned long long column : columns) ticks.total += static_cast<double>(column);
+  ticks.steal = static_cast<double>(columns[7]);
   return ticks;
 }
 
