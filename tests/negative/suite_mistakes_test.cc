@@ -70,7 +70,7 @@ const std::vector<Mistake>& mistakes() {
       {"/renew_s: must be below lease_s", [](Json& s) { s["lease_s"] = 4; }},
       {"/services/llm/start: there is no kind of service \"lama_cpp\"; did you mean \"llama_cpp\"?",
        [](Json& s) { s["services"]["llm"]["start"] = "lama_cpp"; }},
-      {"/services/llm: needs either \"start\" or \"url\" (or \"urls\")",
+      {"/services/llm: needs either \"start\" or \"url\"",
        [](Json& s) { s["services"]["llm"]["url"] = "http://x"; }},
       {"/services/llm/on: there is no role \"server\"; did you mean \"serve\"?",
        [](Json& s) { s["services"]["llm"]["on"] = "server"; }},
