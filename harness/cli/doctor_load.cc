@@ -189,7 +189,7 @@ class Doctor {
     out.asked_s = ms * 1e-3;
     for (const inference::SeenRequest& request : run.requests) {
       if (request.first == 0) continue;
-      out.true_s.push_back(1e-9 * static_cast<double>(request.first_stamp - request.sent));
+      out.true_s.push_back(1e-9 * static_cast<double>(request.first_stamp - request.send));
       out.seen_s.push_back(1e-9 * static_cast<double>(request.first - request.sched));
     }
     return out;

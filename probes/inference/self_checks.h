@@ -55,9 +55,10 @@ SelfCheck check_kernel_stamps(const ClientRun& run);
 // d: from when a request was due to its first byte.
 SelfCheck check_send_lateness(const ClientRun& run);
 
-// e: of one delay of the server: how long it truly was, from the request's last byte to the token's
-// own stamp, so that the way to the server and its lateness are in it, and the time to first token
-// that the client saw, request by request. What differs is the client's doing.
+// e: of one delay of the server: how long it truly was, from when the request was handed to the
+// kernel to the token's own stamp, so that the way to the server and its lateness are in it, and
+// the time to first token that the client saw, request by request. What differs is the client's
+// doing.
 struct Rung {
   double asked_s = 0;
   std::vector<double> true_s, seen_s;
