@@ -47,6 +47,17 @@ double metric(int port, const char* name) {
   return samples.ok() && samples->size() == 1 ? samples->front().value : -1;
 }
 
+bool has_scraped(int port) {
+  const std::int64_t deadline = monotonic_ns() + 20 * kSecond;
+  while (monotonic_ns() < deadline) {
+    if (page(url_of(port) + "/api/v1/query?query=up").find("\"job\":\"engine\"") !=
+        std::string::npos)
+      return true;
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+  return false;
+}
+
 // Requests of our own client, from a thread of their own.
 class Users final : public inference::ClientEvents {
  public:
@@ -258,7 +269,7 @@ TEST_F(ForeignEngine, APrometheusThatScrapesTheEngineAgreesWithItsPage) {
                          folder() + "/prometheus.log");
   ASSERT_TRUE(ready_within(ports_[0], "/health", milliseconds(30000)));
   ASSERT_TRUE(ready_within(port, "/-/ready", milliseconds(15000)));
-  std::this_thread::sleep_for(milliseconds(700));  // its first scrape
+  ASSERT_TRUE(has_scraped(port)) << "Prometheus looks at its targets every 5 s at most";
 
   const std::string metrics = url_of(ports_[0]) + "/metrics";
   const auto probe = signals_probe.create();
