@@ -34,6 +34,7 @@ constexpr std::int64_t kConnectTimeout = 5 * kSecond, kAnswerTimeout = 30 * kSec
 // Beyond these a trial tells about the client (as for the loads of a suite).
 constexpr double kLatenessFloorS = 0.001, kLatenessShare = 0.02;
 constexpr double kDroppedShare = 0.001;
+constexpr int kDraws = 1000;  // one in six is good at least where rates are of any use
 constexpr double kCpuLimit = 0.85, kStealLimit = 0.05;
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
@@ -228,39 +229,63 @@ class Capacity final : public Probe {
     return ok();
   }
 
+  // Poisson arrivals whose number is the one that the rate stands for, within one in a hundred: a
+  // draw with fewer would prove a rate that was not asked for.
+  Result<inference::Schedule> draw(double rate, std::int64_t length_ns, std::uint64_t seed) {
+    const double expected = 1e-9 * static_cast<double>(length_ns) * rate;
+    ++stretches_;
+    for (int attempt = 0; attempt < kDraws; ++attempt) {
+      const std::vector<inference::SchedulePhase> phases = {
+          {format("trial %d, draw %d", stretches_, attempt), 0, length_ns}};
+      inference::Schedule schedule = TRY(inference::draw_schedule(
+          {.kind = "poisson", .rate_per_s = rate}, phases, seed, lengths_));
+      const double difference = static_cast<double>(schedule.arrivals.size()) - expected;
+      if (std::fabs(difference) <= std::max(1.0, 0.01 * expected)) return schedule;
+    }
+    return Error{Code::kInternal, "no schedule has as many requests as its rate stands for"};
+  }
+
   Result<TrialVerdict> trial(ProbeContext& context, const CapacitySearch& search) {
     const double rate = search.next_rate();
-    // Enough to prove the target with a few that are not good.
+    // Enough to prove the target with a few that are not good, and to see a queue grow.
     const auto least =
         static_cast<double>(least_n(bounds_.target, inference::confidence_of_a_look(bounds_), 2));
-    const double counted_s = std::max(trial_s_, 1.2 * least / rate);
+    const double wanted =
+        std::max(1.2 * least, inference::requests_to_see_growth(bounds_.resolution));
+    const double counted_s = std::max(trial_s_, wanted / rate);
     std::int64_t good = 0, n = 0;
+    bool grows = false;
     inference::TrialJudgement judgement;
     for (int look = 0; look < bounds_.looks; ++look) {
       pause(context);
-      const std::vector<inference::SchedulePhase> phases = {
-          {format("trial %d", ++stretches_), 0, nanoseconds(settle_s_ + counted_s)}};
-      const inference::Schedule schedule = TRY(inference::draw_schedule(
-          {.kind = "poisson", .rate_per_s = rate}, phases, context.seed, lengths_));
+      const inference::Schedule schedule =
+          TRY(draw(rate, nanoseconds(settle_s_ + counted_s), context.seed));
       Tally tally(schedule, *writer_);
-      TRY(send(context, schedule, phases[0].end_ns, nanoseconds(deadline_s_), tally));
+      TRY(send(context, schedule, nanoseconds(settle_s_ + counted_s), nanoseconds(deadline_s_),
+               tally));
       if (context.stop.stop_requested()) return TrialVerdict::kUndecided;
       if (const std::string trouble = client_trouble(tally, slo_.ttft_s); !trouble.empty())
         return Error{Code::kUnavailable, "not a limit of the server: " + trouble};
+      std::vector<double> waits(schedule.arrivals.size(), -1);
       for (const RequestRecord& record : tally.records) {
-        const std::size_t i = static_cast<std::size_t>(record.i);
+        const auto i = static_cast<std::size_t>(record.i);
         if (schedule.arrivals[i].at_ns < nanoseconds(settle_s_)) continue;
         ++n;
         good += is_good(record, slo_) ? 1 : 0;
+        if (record.first > 0) waits[i] = 1e-9 * static_cast<double>(record.first - record.sched);
       }
+      std::erase(waits, -1.0);  // not counted, or without a token
+      grows = grows || inference::queue_grows(waits, counted_s, bounds_.resolution);
       judgement = inference::judge_trial(good, n, bounds_);
-      if (judgement.verdict != TrialVerdict::kUndecided) break;
+      if (grows && judgement.verdict == TrialVerdict::kProved)
+        judgement.verdict = TrialVerdict::kUndecided;
+      if (grows || judgement.verdict != TrialVerdict::kUndecided) break;
     }
-    trial_row(context, rate, good, n, judgement);
+    trial_row(context, rate, good, n, grows, judgement);
     return judgement.verdict;
   }
 
-  void trial_row(ProbeContext& context, double rate, std::int64_t good, std::int64_t n,
+  void trial_row(ProbeContext& context, double rate, std::int64_t good, std::int64_t n, bool grows,
                  const inference::TrialJudgement& judgement) const {
     context.rows.row({{"row", "sample"},
                       {"metric", "capacity.attainment"},
@@ -270,6 +295,7 @@ class Capacity final : public Probe {
                        {{"rate_per_s", rate},
                         {"good", good},
                         {"n", n},
+                        {"queue_grows", grows},
                         {"lower", judgement.lower},
                         {"upper", judgement.upper},
                         {"confidence", inference::confidence_of_a_look(bounds_)},
@@ -283,11 +309,10 @@ class Capacity final : public Probe {
                    format("attainment is below %.10g already at rate_low_per_s = %.4g",
                           bounds_.target, bounds_.rate_low)};
     if (search.end() == End::kUndecided)
-      return Error{
-          Code::kUnavailable,
-          format("whether %.10g is reached at rate_low_per_s = %.4g stays undecided: needs "
-                 "longer trials or more looks",
-                 bounds_.target, bounds_.rate_low)};
+      return Error{Code::kUnavailable,
+                   format("whether %.10g is reached at rate_low_per_s = %.4g stays undecided: "
+                          "the queue grows, or it needs longer trials or more looks",
+                          bounds_.target, bounds_.rate_low)};
     const char* ended = search.end() == End::kAtHigh        ? "rate_high_per_s is proved"
                         : search.end() == End::kOutOfTrials ? "max_trials were made"
                                                             : "resolution";

@@ -27,6 +27,19 @@ TrialJudgement judge_trial(std::int64_t good, std::int64_t n, const CapacityBoun
   return out;
 }
 
+bool queue_grows(std::span<const double> waits, double length_s, double resolution) {
+  const std::size_t quarter = waits.size() / 4;
+  if (quarter == 0) return true;  // too few to tell
+  const std::span<const double> first = waits.first(quarter), last = waits.last(quarter);
+  const double rise =
+      median_of({last.begin(), last.end()}) - median_of({first.begin(), first.end()});
+  return !(rise <= 0.5 * (resolution - 1) * 0.75 * length_s);
+}
+
+double requests_to_see_growth(double resolution) {
+  return 12 / ((resolution - 1) * (resolution - 1));
+}
+
 CapacitySearch::CapacitySearch(const CapacityBounds& bounds)
     : bounds_(bounds), next_(bounds.rate_low) {}
 

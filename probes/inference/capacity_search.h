@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,7 +23,7 @@ namespace mixproof::inference {
 
 struct CapacityBounds {
   double rate_low = 1, rate_high = 100;
-  double resolution = 1.1;  // ends when the lowest rate not proved is within this factor
+  double resolution = 1.2;  // ends when the lowest rate not proved is within this factor
   double target = 0.9, confidence = 0.95;
   int max_trials = 12, looks = 3;
 };
@@ -37,6 +38,18 @@ struct TrialJudgement {
   double lower = 0, upper = 1;  // of the share of good requests, each at the confidence of a look
 };
 TrialJudgement judge_trial(std::int64_t good, std::int64_t n, const CapacityBounds& bounds);
+
+// A server that is asked for a little too much keeps its promise until its queue has grown long
+// enough, which may be after the trial. A queue at a rate of (1 + x) times the capacity makes the
+// wait longer by x seconds a second: when the median wait of the last quarter of a trial exceeds
+// that of its first quarter by more than half of (resolution - 1) times the time between them, the
+// trial proves nothing, whatever was good. Arrivals come in lumps, so this needs requests: in n of
+// them, with the total fixed, the lumps make the queue between the two quarters differ by sqrt(3 n
+// / 16), and x = resolution - 1 by 3 n x / 4, of which the half is three times as much from n = 12
+// / x^2 on. Then a proved rate lies above the capacity by less than the resolution, at three sigma.
+// `waits` are by scheduled time and evenly spread over `length_s`.
+bool queue_grows(std::span<const double> waits, double length_s, double resolution);
+double requests_to_see_growth(double resolution);  // that n
 
 // Doubles from rate_low until a rate is not proved, or rate_high is; then halves the bracket on a
 // logarithmic scale. What stays undecided counts as not proved.

@@ -29,7 +29,7 @@ struct Found {
 
 Found find(const std::string& url, const Json& changes) {
   Json params = {{"url", url},      {"answer_tokens", 2}, {"ttft_s", 0.4},  {"deadline_s", 2},
-                 {"settle_s", 0.2}, {"trial_s", 1},     {"pause_s", 0},   {"confidence", 0.9},
+                 {"settle_s", 0.2}, {"trial_s", 1},       {"pause_s", 0},   {"confidence", 0.9},
                  {"max_trials", 6}, {"looks", 2},         {"resolution", 2}};
   params.update(changes);
   const auto probe = capacity_probe.create();
@@ -66,6 +66,23 @@ TEST(Capacity, FindsTheRateThatSlotsAndAnswerTimeAllow) {
     if (row["metric"] == "capacity.attainment" && row["labels"]["verdict"] == "refuted")
       refuted = refuted || row["labels"]["rate_per_s"] > 200;
   EXPECT_TRUE(refuted);
+}
+
+// 250 a second are too many for it, but the queue would only break the limit of 2 s much later.
+TEST(Capacity, AGrowingQueueProvesNothingHoweverGoodTheAnswersAre) {
+  const RunningNullServer server(10, 10, 4);
+  const Found found = find(server.url(), {{"rate_low_per_s", 250},
+                                          {"rate_high_per_s", 400},
+                                          {"ttft_s", 2},
+                                          {"deadline_s", 5},
+                                          {"resolution", 1.2}});
+  ASSERT_FALSE(found.status.ok());
+  EXPECT_NE(found.status.error().message.find("the queue grows"), std::string::npos)
+      << found.status.error().message;
+  ASSERT_FALSE(found.rows.empty());
+  EXPECT_TRUE(found.rows[0]["labels"]["queue_grows"]) << found.rows[0];
+  EXPECT_EQ(found.rows[0]["value"], 1.0);
+  EXPECT_EQ(found.rate(), nullptr);
 }
 
 TEST(Capacity, SaysThatTheTargetIsNotReachedAtTheLowestRate) {

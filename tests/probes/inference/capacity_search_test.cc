@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -70,6 +71,41 @@ TEST(JudgeTrial, ProvesRefutesOrLeavesOpen) {
   EXPECT_NEAR(confidence_of_a_look(many), 1 - 0.05 / 36, 1e-12);
   EXPECT_EQ(judge_trial(29, 29, many).verdict, TrialVerdict::kUndecided);
   EXPECT_EQ(judge_trial(63, 63, many).verdict, TrialVerdict::kProved);
+}
+
+TEST(QueueGrows, TellsAWaitThatRisesFromOneThatOnlyVaries) {
+  Random random(3, "waits");
+  const auto waits = [&random](double rise_per_s) {  // 100 requests over 5 s
+    std::vector<double> out;
+    for (int i = 0; i < 100; ++i) out.push_back(0.02 + rise_per_s * i * 0.05 + 0.1 * random.unit());
+    return out;
+  };
+  EXPECT_FALSE(queue_grows(waits(0), 5, 1.1));
+  EXPECT_FALSE(queue_grows(waits(-0.2), 5, 1.1));
+  EXPECT_TRUE(queue_grows(waits(0.1), 5, 1.1));
+  EXPECT_FALSE(queue_grows(waits(0.1), 5, 1.5));  // within what was asked for
+  EXPECT_TRUE(queue_grows({}, 5, 1.1));
+  EXPECT_NEAR(requests_to_see_growth(1.2), 300, 1e-6);
+}
+
+// One server of 200 a second, asked for 240 in lumps: its wait is the queue before each request.
+TEST(QueueGrows, SeesAnOverloadOfTheResolutionBehindTheLumps) {
+  int unseen = 0;
+  constexpr int kRuns = 1000;
+  constexpr double kLength = 1.25;  // 300 requests
+  for (int run = 0; run < kRuns; ++run) {
+    Random random(static_cast<std::uint64_t>(run), "lumps");
+    std::vector<double> at(300), waits;
+    for (double& one : at) one = kLength * random.unit();
+    std::sort(at.begin(), at.end());
+    double free_at = 0;
+    for (const double one : at) {
+      free_at = std::max(free_at, one) + 1.0 / 200;
+      waits.push_back(free_at - one);
+    }
+    unseen += queue_grows(waits, kLength, 1.2) ? 0 : 1;
+  }
+  EXPECT_LE(unseen, kRuns * 0.01);
 }
 
 // A server that misses the target just so at every rate: a search must hardly ever name one.
