@@ -195,7 +195,8 @@ class Doctor {
     return out;
   }
 
-  static JudgedLoad calm(double seconds) { return {200, seconds, 10, 4, 4000}; }
+  // So few that the server works off what piled up within a few milliseconds.
+  static JudgedLoad calm(double seconds) { return {100, seconds, 10, 4, 4000}; }
 
   Result<Judged> judged(const NullServerProcess& server, const JudgedLoad& load,
                         const LoadWatch& watch) const {
