@@ -229,6 +229,10 @@ std::string EndToEnd::shortened(const std::string& name, double measure_s,
     phase["measure_s"] = length;
     if (phase.contains("settle_s")) phase["settle_s"] = 1;
   }
+  // As many checkpoints in a phase, however slow this machine is.
+  for (Json& load : suite["loads"])
+    if (load.contains("params") && load["params"].contains("checkpoint_every_steps"))
+      load["params"]["checkpoint_every_steps"] = 15;
   return write(name + format("-%g.json", measure_s), suite.dump(1));
 }
 
