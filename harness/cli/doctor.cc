@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "harness/base/cpus.h"
 #include "harness/base/text.h"
 #include "harness/cli/arguments.h"
 #include "harness/cli/doctor_load.h"
@@ -88,7 +89,7 @@ Status print_checks(const std::vector<SelfCheck>& checks, const DoctorLoadOption
 }
 
 Result<int> load(const Arguments& arguments) {
-  const std::vector<int> cpus = inference::allowed_cpus();
+  const std::vector<int> cpus = allowed_cpus();
   if (cpus.empty()) return Error{Code::kSystem, "the processors of this process are not known"};
   DoctorLoadOptions options;
   options.quick = arguments.has("--quick");

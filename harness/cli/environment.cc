@@ -1,6 +1,5 @@
 #include "harness/cli/environment.h"
 
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/base/build.h"
+#include "harness/base/cpus.h"
 
 namespace mixproof {
 namespace {
@@ -34,16 +34,6 @@ Json tool_json() {
           {"build", build_digest()},
           {"compiler", "g++ " __VERSION__},
           {"backends", backends}};
-}
-
-std::vector<int> allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> out;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return out;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &set)) out.push_back(cpu);
-  return out;
 }
 
 Json environment_json(const std::vector<NodeAddress>& nodes, const std::string& where) {

@@ -10,6 +10,5 @@ namespace mixproof {
 
 Json tool_json();  // name, version, build, compiler, backends
 Json environment_json(const std::vector<NodeAddress>& nodes, const std::string& where);
-std::vector<int> allowed_cpus();  // of this process, in order
 
 }  // namespace mixproof

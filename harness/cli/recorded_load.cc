@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "harness/base/cpus.h"
 #include "harness/base/random.h"
 #include "harness/base/spawn.h"
 #include "harness/cli/command.h"
@@ -88,10 +89,10 @@ class Worker {
 
 // A child inherits our processor.
 Result<Spawned> spawn_on(int cpu) {
-  const std::vector<int> before = inference::allowed_cpus();
-  TRY(inference::run_on_cpus(cpu < 0 ? before : std::vector<int>{cpu}));
+  const std::vector<int> before = allowed_cpus();
+  TRY(run_on_cpus(cpu < 0 ? before : std::vector<int>{cpu}));
   Result<Spawned> spawned = spawn_process({.argv = {program_path(), "worker"}});
-  TRY(inference::run_on_cpus(before));
+  TRY(run_on_cpus(before));
   return spawned;
 }
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/base/build.h"
+#include "harness/base/cpus.h"
 #include "harness/base/epoll_world.h"
 #include "harness/base/text.h"
 #include "harness/cli/arguments.h"

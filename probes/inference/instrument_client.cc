@@ -9,6 +9,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "harness/base/cpus.h"
 #include "harness/base/text.h"
 #include "probes/inference/arrivals.h"
 #include "probes/inference/clock.h"

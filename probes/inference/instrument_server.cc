@@ -10,6 +10,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "harness/base/cpus.h"
 #include "harness/base/json.h"
 #include "harness/base/text.h"
 #include "probes/inference/clock.h"

@@ -1,24 +1,15 @@
-// Processes that are forks of this one and die with it, and which processors they run on. For a
-// single-threaded parent.
+// Processes that are forks of this one and die with it. For a single-threaded parent.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "harness/base/result.h"
 #include "harness/base/unique_fd.h"
 
 namespace mixproof::inference {
-
-// Processors that this process may use, ascending.
-std::vector<int> allowed_cpus();
-// The calling thread, and what it starts, on these processors only; none changes nothing.
-Status run_on_cpus(const std::vector<int>& cpus);
-// The same of one; -1 changes nothing.
-Status run_on_cpu(int cpu);
 
 struct Pipe {
   UniqueFd read, write;

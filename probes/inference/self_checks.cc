@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "harness/base/goodness_of_fit.h"
 #include "harness/base/statistics.h"
 #include "harness/base/text.h"
 #include "probes/inference/clock.h"
@@ -72,21 +73,6 @@ std::vector<double> gaps_of(const std::vector<std::int64_t>& sorted) {
   for (std::size_t i = 1; i < sorted.size(); ++i) out.push_back(seconds(sorted[i] - sorted[i - 1]));
   std::sort(out.begin(), out.end());
   return out;
-}
-
-// Largest distance between two empirical distributions.
-double ks_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double distance = 0;
-  std::size_t i = 0, j = 0;
-  while (i < a.size() && j < b.size()) {
-    const double x = std::min(a[i], b[j]);
-    while (i < a.size() && a[i] <= x) ++i;
-    while (j < b.size() && b[j] <= x) ++j;
-    distance =
-        std::max(distance, std::fabs(static_cast<double>(i) / static_cast<double>(a.size()) -
-                                     static_cast<double>(j) / static_cast<double>(b.size())));
-  }
-  return distance;
 }
 
 // Asymptotic critical value of the two-sample statistic (Smirnov 1948).
@@ -203,7 +189,7 @@ SelfCheck check_arrivals(const ClientRun& run, std::span<const std::int64_t> arr
     decision.require(false, "the server's log does not hold the schedule's requests");
     return decision.done(run.steal);
   }
-  const double distance = ks_distance(gaps_of(planned), gaps_of(logged));
+  const double distance = ks_distance_of_two(gaps_of(planned), gaps_of(logged));
   const double bound = ks_bound(planned.size() - 1, logged.size() - 1, kKsAlpha);
   const Dispersion spread = dispersion_of(
       counts_in(logged, planned.front(), planned.back(), kDispersionWindow), kKsAlpha);

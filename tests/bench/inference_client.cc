@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/base/cpus.h"
 #include "harness/base/statistics.h"
 #include "harness/base/text.h"
 #include "probes/inference/arrivals.h"

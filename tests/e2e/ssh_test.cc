@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "harness/base/cpus.h"
 #include "harness/base/text.h"
 #include "harness/cli/environment.h"
 #include "suites/services/service.h"

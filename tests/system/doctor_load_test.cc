@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "harness/base/cpus.h"
 #include "harness/base/json.h"
 #include "probes/inference/own_process.h"
 
@@ -90,7 +91,7 @@ TEST(DoctorLoad, CountsAgreeAndTheJudgeIsNotFooled) {
 }
 
 TEST(DoctorLoad, AStarvedClientFailsTheSendLateness) {
-  const std::vector<int> cpus = inference::allowed_cpus();
+  const std::vector<int> cpus = allowed_cpus();
   ASSERT_FALSE(cpus.empty());
   const BusyLoop loop(cpus.front());  // where the client runs
   const Examined examined = doctor_load("--quick --only cdh --plain-priority");
