@@ -81,12 +81,24 @@ TlsFront::TlsFront(const Certificate& certificate, int backend_port, Options opt
                     SSL_CTX_use_certificate(context, certificate.certificate()) == 1 &&
                     SSL_CTX_use_PrivateKey(context, certificate.key()) == 1 &&
                     SSL_CTX_set_max_proto_version(context, options.max_version) == 1);
+            // As the greeting is read: the client may be through before SSL_accept returns.
+            SSL_CTX_set_tlsext_servername_callback(context, &TlsFront::greeted);
+            SSL_CTX_set_tlsext_servername_arg(context, this);
             SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF);
             std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to sockets that are gone
             return context;
           }(),
           SSL_CTX_free),
       listener_([this](int fd, const std::stop_token& stop) { serve(fd, stop); }) {}
+
+int TlsFront::greeted(SSL* ssl, int*, void* front) {
+  if (const char* name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name); name != nullptr) {
+    auto* self = static_cast<TlsFront*>(front);
+    const std::lock_guard lock(self->mutex_);
+    self->server_name_ = name;
+  }
+  return SSL_TLSEXT_ERR_OK;
+}
 
 void TlsFront::serve(int fd, const std::stop_token& stop) {
   const std::unique_ptr<SSL, decltype(&SSL_free)> owner(SSL_new(context_.get()), SSL_free);
@@ -96,10 +108,6 @@ void TlsFront::serve(int fd, const std::stop_token& stop) {
   const sockaddr_in address = LoopbackListener::to(backend_port_);
   if (SSL_accept(ssl) == 1 &&
       ::connect(backend, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
-    if (const char* name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name); name != nullptr) {
-      const std::lock_guard lock(mutex_);
-      server_name_ = name;
-    }
     char buffer[16 * 1024];
     while (!stop.stop_requested()) {
       pollfd both[2] = {{fd, POLLIN, 0}, {backend, POLLIN, 0}};

@@ -47,13 +47,14 @@ class TlsFront {
   }
 
  private:
+  static int greeted(SSL* ssl, int* alert, void* front);
   void serve(int fd, const std::stop_token& stop);
 
   const int backend_port_;
   const Options options_;
-  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_{nullptr, SSL_CTX_free};
   std::mutex mutex_;
   std::string server_name_;
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_{nullptr, SSL_CTX_free};
   LoopbackListener listener_;
 };
 
