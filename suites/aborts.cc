@@ -1,6 +1,7 @@
 #include "suites/aborts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
@@ -19,6 +20,19 @@ double seconds_of(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 bool nearer(const AbortPlan& plan, double value, double than) {
   if (!plan.load.empty()) return value < than;
   return plan.at_most ? value > than : value < than;
+}
+
+// The requests that a good share at that time rests on: those that ended within over_s, due up to
+// their deadline earlier. At least two seconds, so that a client row lies among them.
+std::int64_t evidence_begin(const JudgeInput& input, const AbortPlan& plan, std::int64_t at) {
+  const double deadline_s = input.plan.load(plan.load)->slo->deadline_s;
+  return at - ns_of(std::max(plan.over_s, 2.0) + (std::isfinite(deadline_s) ? deadline_s : 0));
+}
+
+// A client that was late or starved makes its users look bad, or hides that they were.
+std::string client_trouble(const JudgeInput& input, const AbortPlan& plan, std::int64_t at) {
+  if (plan.load.empty()) return "";
+  return measurement_trouble(input, plan.load, evidence_begin(input, plan, at), at);
 }
 
 void settle(Check& check, VerdictStatus status, const std::string& reason,
@@ -46,6 +60,9 @@ class Replay {
       const auto trigger = plan_.load.empty() ? samples(window) : requests(window);
       if (!trigger) continue;
       check.figure = Figure::of(trigger->value, condition_.seen());
+      if (const std::string trouble = client_trouble(input_, plan_, trigger->at); !trouble.empty())
+        return settle(check, kInconclusive, "measurement_invalid",
+                      trigger->detail + "; " + trouble);
       return settle(check, kFail, "abort_missed", trigger->detail + "; the run went on");
     }
     if (plan_.load.empty() ? !watched_by_signal(check) : !watched_by_load(check)) return;
@@ -130,9 +147,14 @@ class Replay {
       const bool runs =
           std::find(phase.run.begin(), phase.run.end(), plan_.load) != phase.run.end();
       if (!plan_.watches(phase.name) || !runs) continue;
-      const std::vector<Problem> problems = phase_problems(input_, phase.name);
-      if (problems.empty()) continue;
-      settle(check, kError, problems.front().reason, problems.front().detail);
+      if (const auto problems = phase_problems(input_, phase.name); !problems.empty()) {
+        settle(check, kError, problems.front().reason, problems.front().detail);
+        return false;
+      }
+      const PhaseWindow& window = input_.evidence.phases.at(phase.name);
+      const std::string trouble = measurement_trouble(input_, plan_.load, window.begin, window.end);
+      if (trouble.empty()) continue;
+      settle(check, kInconclusive, "measurement_invalid", trouble);
       return false;
     }
     if (condition_.seen() >= plan_.least_requests) return true;
@@ -224,6 +246,9 @@ Check judge_abort(const JudgeInput& input, const AbortPlan& plan) {
     check.figure = event.value ? Figure::of(*event.value, 1) : Figure::lacks("no_samples");
     settle(check, event.value ? kFail : kInconclusive, event.value ? "abort_held" : "abort_no_data",
            format("ended the run at %.1f s: ", input.evidence.seconds(event.at)) + event.detail);
+    const std::string trouble = client_trouble(input, plan, event.at);
+    if (check.status == kFail && !trouble.empty())
+      settle(check, kInconclusive, "measurement_invalid", check.detail + "; " + trouble);
     return check;
   }
   check.figure = Figure::lacks("no_samples");

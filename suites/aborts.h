@@ -46,8 +46,8 @@ class AbortCondition {
 std::string abort_rule(const AbortPlan& plan);
 
 // Fail: it ended the run on a measured value, or by the recording should have. Inconclusive: it
-// ended the run since there was no data, or there was too little to watch it by. Pass: watched
-// through all its phases. Error: these were not all run.
+// ended the run since there was no data, there was too little to watch it by, or the load generator
+// itself was late or starved. Pass: watched through all its phases. Error: these were not all run.
 Check judge_abort(const JudgeInput& input, const AbortPlan& plan);
 
 // As check_json, with the abort's own rule.

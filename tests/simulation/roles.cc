@@ -187,6 +187,7 @@ class WorkerRole final : public SimRole {
     }
     process_.at(Clock::kMonotonic, at, [this, at, index] {
       answer(at, index);
+      if (index % 10 == 9) client_row(at);  // once a second
       schedule(at + std::chrono::milliseconds(100), index + 1);
     });
   }
@@ -200,6 +201,11 @@ class WorkerRole final : public SimRole {
       return;
     }
     process_.after(kAnswerTime, [this, scheduled, index] { row(scheduled, index, "OK"); });
+  }
+
+  void client_row(Time at) {
+    say({{"row",
+          {{"row", "client"}, {"at", at.count()}, {"cpu", 0.2}, {"steal", 0}, {"dropped", 0}}}});
   }
 
   void row(Time scheduled, int index, const std::string& outcome) {

@@ -226,5 +226,20 @@ TEST(Aborts, AnotherWatchesAUsersOwnShare) {
   expect(run.judgement(), "inconclusive", "signal_gaps");
 }
 
+// A client that stands still makes its users look bad; that says nothing about the server.
+TEST(Aborts, WhatTheClientItselfDidNeitherFailsNorPasses) {
+  AbortRun run;
+  run.abort = {{"id", "busy"}, {"load", "users"}, {"good_share_at_least", 0.5},
+               {"over_s", 5},  {"why", "w"},      {"phases", {"contention"}}};
+  run.run.client_delay_s = 0.05;
+  expect(run.judgement(), "inconclusive", "measurement_invalid");
+  run.run.violations = 60;
+  expect(run.judgement(), "inconclusive", "measurement_invalid");
+  run.ended_by_abort(0.4, "4 of 10 requests of users good");
+  expect(run.judgement(), "inconclusive", "measurement_invalid");
+  run.run.client_delay_s = FakeRun{}.client_delay_s;
+  expect(run.judgement(), "fail", "abort_held");
+}
+
 }  // namespace
 }  // namespace mixproof
