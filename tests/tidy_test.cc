@@ -16,13 +16,14 @@
 #include "harness/cli/catalogue.h"
 #include "probes/probe.h"
 #include "reports/report.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRoot = MIXPROOF_SOURCE_DIR;
+const fs::path kRoot = kSourceDir;
 
 std::string read(const fs::path& path) {
   std::ifstream file(path);

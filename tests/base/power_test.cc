@@ -7,13 +7,14 @@
 
 #include "harness/base/random.h"
 #include "harness/base/statistics.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
 
 // n p confidence truth tolerated failing P(pass) P(fail)
 TEST(Power, OfTheExactTestAgreesWithScipy) {
-  std::ifstream in(MIXPROOF_SOURCE_DIR "/tests/base/scipy_power.txt");
+  std::ifstream in(std::string(kSourceDir) + "/tests/base/scipy_power.txt");
   std::string line;
   int rows = 0;
   while (std::getline(in, line)) {
@@ -33,7 +34,7 @@ TEST(Power, OfTheExactTestAgreesWithScipy) {
 
 // p, ranks of the 95 % interval of a quantile of n samples
 TEST(Power, RanksOfQuantileIntervalsAgreeWithScipy) {
-  std::ifstream in(MIXPROOF_SOURCE_DIR "/tests/base/scipy_ranks.txt");
+  std::ifstream in(std::string(kSourceDir) + "/tests/base/scipy_ranks.txt");
   std::string line;
   int rows = 0;
   while (std::getline(in, line)) {

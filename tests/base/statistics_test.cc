@@ -7,11 +7,13 @@
 #include <limits>
 #include <sstream>
 
+#include "tests/fake/paths.h"
+
 namespace mixproof {
 namespace {
 
 TEST(Statistics, BoundsAgreeWithScipy) {
-  std::ifstream in(MIXPROOF_SOURCE_DIR "/tests/base/clopper_pearson.txt");
+  std::ifstream in(std::string(kSourceDir) + "/tests/base/clopper_pearson.txt");
   std::string line;
   int rows = 0;
   while (std::getline(in, line)) {

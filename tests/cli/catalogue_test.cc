@@ -10,12 +10,14 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/fake/paths.h"
+
 namespace mixproof {
 namespace {
 
 std::vector<std::string> shipped_suites() {
   std::vector<std::string> out;
-  for (const auto& entry : std::filesystem::directory_iterator(MIXPROOF_SOURCE_DIR "/suites"))
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(kSourceDir) + "/suites"))
     if (entry.path().extension() == ".json") out.push_back(entry.path().string());
   return out;
 }
@@ -38,7 +40,7 @@ TEST(Catalogue, ShippedSuitesNameOnlyWhatThisBuildHas) {
 }
 
 TEST(Catalogue, StallWithoutItsFaultIsStillASuite) {
-  Json suite = suite_at(MIXPROOF_SOURCE_DIR "/suites/stall.json");
+  Json suite = suite_at(std::string(kSourceDir) + "/suites/stall.json");
   ASSERT_TRUE(apply_setting(suite, "phases.stall.faults=[]").ok());
   const auto plan = make_plan(suite, build_catalogue(), 1);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
@@ -47,7 +49,7 @@ TEST(Catalogue, StallWithoutItsFaultIsStillASuite) {
 
 TEST(Catalogue, FillsInDefaultsAndKeepsWhatWasGiven) {
   const auto plan =
-      make_plan(suite_at(MIXPROOF_SOURCE_DIR "/suites/mixed_sla.json"), build_catalogue(), 1);
+      make_plan(suite_at(std::string(kSourceDir) + "/suites/mixed_sla.json"), build_catalogue(), 1);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const Json& params = plan->load("users")->params;
   EXPECT_EQ(params["arrivals"]["poisson"]["rate_per_s"], 8);
@@ -56,7 +58,7 @@ TEST(Catalogue, FillsInDefaultsAndKeepsWhatWasGiven) {
 }
 
 TEST(Catalogue, WrongParametersAreNamedWithTheirPlace) {
-  Json suite = suite_at(MIXPROOF_SOURCE_DIR "/suites/mixed_sla.json");
+  Json suite = suite_at(std::string(kSourceDir) + "/suites/mixed_sla.json");
   suite["loads"]["users"]["params"]["answer_token"] = 8;
   const auto plan = make_plan(suite, build_catalogue(), 1);
   ASSERT_FALSE(plan.ok());
@@ -66,7 +68,7 @@ TEST(Catalogue, WrongParametersAreNamedWithTheirPlace) {
 
 TEST(Catalogue, ParametersThatContradictEachOtherAreNamedBeforeAnythingRuns) {
   const auto message = [](const char* load, const Json& params) {
-    Json suite = suite_at(MIXPROOF_SOURCE_DIR "/suites/mixed_sla.json");
+    Json suite = suite_at(std::string(kSourceDir) + "/suites/mixed_sla.json");
     suite["loads"][load]["params"].update(params);
     const auto plan = make_plan(suite, build_catalogue(), 1);
     return plan.ok() ? "" : plan.error().message;

@@ -3,6 +3,7 @@
 
 #include "suites/services/service.h"
 #include "tests/e2e/command.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
@@ -18,7 +19,8 @@ class AbortedRun : public LabRun {
 
 TEST_F(AbortedRun, StopsAtOnceSaysWhyAndLeavesNothing) {
   const Ended ended =
-      start_run({MIXPROOF_SOURCE_DIR "/suites/smoke.json", "--seed", "4", "-o", "aborted", "--set",
+      start_run({std::string(kSourceDir) + "/suites/smoke.json", "--seed", "4", "-o", "aborted",
+                 "--set",
                  R"(signals={"slots": {"page": "llm", "series": "llamacpp:requests_processing"},)"
                  R"( "tokens": {"page": "llm", "series": "llamacpp:tokens_predicted_total",)"
                  R"( "as": "increase"}})",

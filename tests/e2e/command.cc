@@ -20,6 +20,7 @@
 
 #include "harness/base/text.h"
 #include "reports/recording.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
@@ -212,12 +213,12 @@ bool EndToEnd::exists(const std::string& name) const {
 }
 
 std::string EndToEnd::suite(const std::string& name) {
-  return std::string(MIXPROOF_SOURCE_DIR) + "/tests/e2e/suites/" + name + ".json";
+  return std::string(kSourceDir) + "/tests/e2e/suites/" + name + ".json";
 }
 
 std::string EndToEnd::shortened(const std::string& name, double measure_s,
                                 double around_fault_s) const {
-  Json suite = json_file(std::string(MIXPROOF_SOURCE_DIR) + "/suites/" + name + ".json");
+  Json suite = json_file(std::string(kSourceDir) + "/suites/" + name + ".json");
   for (Json& phase : suite["phases"]) {
     double length = measure_s;
     if (phase.contains("faults"))

@@ -13,6 +13,7 @@
 
 #include "harness/base/json.h"
 #include "harness/controller/lab.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 
@@ -30,7 +31,7 @@ struct CommandOptions {
   std::string directory;                      // where it runs; its output is kept there too
   std::vector<std::string> environment = {};  // "NAME=value", added to ours
   std::vector<std::string> before = {};  // words before ours: {"setpriv", "--reuid=65534", ...}
-  std::string program = MIXPROOF_BINARY;
+  std::string program = kMixproofBinary;
 };
 
 // A running program in a process group of its own.

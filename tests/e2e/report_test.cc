@@ -12,6 +12,7 @@
 
 #include "harness/base/text.h"
 #include "tests/e2e/command.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
@@ -157,7 +158,7 @@ TEST_F(Reports, MachineOutputIsOneDocumentAndLatestIsTheNewestRun) {
 TEST_F(Reports, ShippedSuitesAndThoseOfTheTestsAreValid) {
   int seen = 0;
   for (const char* folder : {"/suites", "/tests/e2e/suites"})
-    for (const auto& entry : fs::directory_iterator(std::string(MIXPROOF_SOURCE_DIR) + folder))
+    for (const auto& entry : fs::directory_iterator(std::string(kSourceDir) + folder))
       if (entry.path().extension() == ".json") {
         EXPECT_EQ(breaks("suite", entry.path().string()), "") << entry.path();
         ++seen;
@@ -199,7 +200,7 @@ class StandingLab : public Reports {
 TEST_F(StandingLab, ATakenPortIsRefusedNowAndTheSameRunWorksLater) {
   for (const auto& [node, endpoint, service] : {std::tuple{"serve-0", "10.77.0.3:8090", "llm[0]"},
                                                 {"edge-0", "10.77.0.2:8000", "front[0]"}}) {
-    auto holder = start({"lab", "exec", node, "--name", name_, "--", MIXPROOF_BINARY, "null-server",
+    auto holder = start({"lab", "exec", node, "--name", name_, "--", kMixproofBinary, "null-server",
                          "--listen", endpoint});
     const int pid = process_in(name_, node, "null-server");
     ASSERT_GT(pid, 0);

@@ -5,6 +5,7 @@
 #include "harness/base/text.h"
 #include "suites/services/service.h"
 #include "tests/e2e/command.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
@@ -20,7 +21,7 @@ class ShippedSuites : public LabRun {
   }
 
   static std::string shipped(const std::string& name) {
-    return MIXPROOF_SOURCE_DIR "/suites/" + name + ".json";
+    return std::string(kSourceDir) + "/suites/" + name + ".json";
   }
 
   // A machine that is too busy to measure may say so, with that reason and no other.

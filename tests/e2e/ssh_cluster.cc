@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/base/text.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
@@ -56,7 +57,7 @@ void SshRun::bring_up(const std::string& nodes) {
   request.name = "ssh-" + std::to_string(::getpid());
   request.standing = true;
   request.nodes = parse_lab_nodes(nodes + ",control=1").value();
-  request.init_binary = MIXPROOF_BINARY;
+  request.init_binary = kMixproofBinary;
   const Result<Lab> lab = lab_up(request);
   ASSERT_TRUE(lab.ok()) << lab.error().message;
   lab_ = *lab;
@@ -117,14 +118,14 @@ std::string SshRun::inventory(const std::string& name,
               {"transports",
                {{"ssh",
                  {{"prefix", {"ssh", "-F", path("ssh_config"), "{address}"}},
-                  {"agent", MIXPROOF_BINARY}}}}}};
+                  {"agent", kMixproofBinary}}}}}};
   if (change) change(out);
   return write(name, out.dump(1));
 }
 
 std::unique_ptr<Command> SshRun::on_controller(const std::vector<std::string>& args) {
   std::vector<std::string> words = {"lab",     "exec", kController,    "--name",
-                                    lab_.name, "--",   MIXPROOF_BINARY};
+                                    lab_.name, "--",   kMixproofBinary};
   words.insert(words.end(), args.begin(), args.end());
   return start(words);
 }

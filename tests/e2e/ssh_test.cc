@@ -14,6 +14,7 @@
 #include "harness/cli/environment.h"
 #include "suites/services/service.h"
 #include "tests/e2e/ssh_cluster.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
@@ -219,22 +220,22 @@ TEST_F(OverSsh, WhatGoesWrongOnTheWayIsSaidInSshsWordsAndNothingIsRun) {
   const std::vector<Trouble> troubles = {
       {"a key that the node does not accept",
        {"ssh", "-F", path("stranger_config"), "{address}"},
-       MIXPROOF_BINARY,
+       kMixproofBinary,
        4,
        {"ended with status 255", "Permission denied (publickey)"}},
       {"a host key that nobody knows",
        {"ssh", "-F", path("nobody_config"), "{address}"},
-       MIXPROOF_BINARY,
+       kMixproofBinary,
        4,
        {"ended with status 255", "Host key verification failed"}},
       {"a port where nobody listens",
        {"ssh", "-F", config, "-p", "23", "{address}"},
-       MIXPROOF_BINARY,
+       kMixproofBinary,
        6,
        {"ended with status 255", "Connection refused"}},
       {"an address that nobody has",
        {"ssh", "-F", config, "-o", "ConnectTimeout=2", "10.77.0.250"},
-       MIXPROOF_BINARY,
+       kMixproofBinary,
        6,
        {"ended with status 255", "10.77.0.250 port 22"}},
       {"a program that is not there",
@@ -247,7 +248,7 @@ TEST_F(OverSsh, WhatGoesWrongOnTheWayIsSaidInSshsWordsAndNothingIsRun) {
        old,
        4,
        {"is of another build (old, ours is", "install the same mixproof there"}},
-      {"no ssh here", {"no-such-ssh", "{address}"}, MIXPROOF_BINARY, 4, {"start no-such-ssh"}}};
+      {"no ssh here", {"no-such-ssh", "{address}"}, kMixproofBinary, 4, {"start no-such-ssh"}}};
   int number = 0;
   for (const Trouble& trouble : troubles) {
     const std::string bad = inventory("bad.json", [&](Json& site) {

@@ -7,6 +7,7 @@
 
 #include "harness/base/text.h"
 #include "tests/e2e/command.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
@@ -128,7 +129,7 @@ TEST_F(Usage, SomeoneWhoIsNotRootIsToldWhatToDo) {
   CommandOptions nobody;
   nobody.program = path("mixproof");
   nobody.before = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
-  ASSERT_TRUE(fs::copy_file(MIXPROOF_BINARY, nobody.program));
+  ASSERT_TRUE(fs::copy_file(kMixproofBinary, nobody.program));
   const std::string copy = write("copy.json", short_suite().dump());
   refuses({"run", copy}, {"needs root", "-i"}, nobody);
   refuses({"lab", "up"}, {"root"}, nobody);
@@ -163,7 +164,7 @@ TEST_F(Missing, WithoutHaproxyTheRunSaysWhatToInstall) {
 TEST_F(Missing, WithoutTheEnginesPythonTheRunSaysWhatToDo) {
   CommandOptions options;
   options.environment = {"MIXPROOF_PYTHON=/nonexistent/python"};
-  refuses({"run", std::string(MIXPROOF_SOURCE_DIR) + "/suites/smoke.json"},
+  refuses({"run", std::string(kSourceDir) + "/suites/smoke.json"},
           {"service llm", "/nonexistent/python", ".ci/setup"}, options);
 }
 

@@ -7,11 +7,12 @@
 
 #include "harness/base/build.h"
 #include "probes/backends/module.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof::fake {
 
 inline std::string build_folder() {
-  const std::string binary = MIXPROOF_BINARY;
+  const std::string binary = kMixproofBinary;
   return binary.substr(0, binary.rfind('/'));
 }
 

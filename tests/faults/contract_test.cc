@@ -7,6 +7,7 @@
 
 #include "faults/fault.h"
 #include "probes/probe.h"
+#include "tests/fake/paths.h"
 #include "tests/faults/fake_host.h"
 
 namespace mixproof {
@@ -42,8 +43,7 @@ class FaultContract : public testing::TestWithParam<const FaultSpec*> {
 
 TEST_P(FaultContract, IsNamedAsItsFileAndSaysWhatItDoes) {
   const std::string name(spec().name);
-  EXPECT_TRUE(std::filesystem::exists(std::string(MIXPROOF_SOURCE_DIR) + "/faults/" + name + ".cc"))
-      << name;
+  EXPECT_TRUE(std::filesystem::exists(std::string(kSourceDir) + "/faults/" + name + ".cc")) << name;
   EXPECT_FALSE(spec().summary.empty());
   EXPECT_EQ(spec().summary.back(), '.');
   EXPECT_GE(spec().tier, 1);

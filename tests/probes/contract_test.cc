@@ -7,6 +7,7 @@
 #include <set>
 
 #include "probes/probe.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
@@ -38,8 +39,7 @@ class ProbeContract : public testing::TestWithParam<const ProbeSpec*> {
 
 TEST_P(ProbeContract, IsNamedAsItsFileAndSaysWhatItDoes) {
   const std::string name(spec().name);
-  EXPECT_TRUE(std::filesystem::exists(std::string(MIXPROOF_SOURCE_DIR) + "/probes/" + name + ".cc"))
-      << name;
+  EXPECT_TRUE(std::filesystem::exists(std::string(kSourceDir) + "/probes/" + name + ".cc")) << name;
   EXPECT_FALSE(spec().summary.empty());
 }
 

@@ -10,6 +10,7 @@
 #include "probes/inference/clock.h"
 #include "probes/inference/row_writer.h"
 #include "probes/probe.h"
+#include "tests/fake/paths.h"
 #include "tests/probes/inference/canned_server.h"
 #include "tests/probes/inference/running_null_server.h"
 
@@ -115,8 +116,7 @@ TEST(Inference, RecordsEveryRequestOnceAndDrains) {
 
 TEST(Inference, AsksForTheLengthsOfItsTrace) {
   RunningNullServer server;
-  const std::string path =
-      std::string(MIXPROOF_SOURCE_DIR) + "/tests/probes/inference/traces/own.jsonl";
+  const std::string path = std::string(kSourceDir) + "/tests/probes/inference/traces/own.jsonl";
   Load load(server.url(), {{"arrivals", {{"trace", {{"path", path}, {"time_scale", 10}}}}},
                            {"prompt_lengths", {{"trace", Json::object()}}},
                            {"answer_lengths", {{"trace", Json::object()}}}});

@@ -18,6 +18,7 @@
 #include "suites/judge.h"
 #include "suites/timeline_series.h"
 #include "tests/fake/fake_run.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
@@ -96,7 +97,7 @@ TEST(Page, IsTheGoldenOne) {
   FakeRun run;
   run.violations = 6;
   const std::string page = made_from(run).page();
-  const std::string path = std::string(MIXPROOF_SOURCE_DIR) + "/tests/golden/page.html";
+  const std::string path = std::string(kSourceDir) + "/tests/golden/page.html";
   if (std::getenv("MIXPROOF_UPDATE_GOLDEN") != nullptr)
     std::ofstream(path, std::ios::binary) << page;
   std::ostringstream golden;

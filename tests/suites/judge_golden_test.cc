@@ -13,6 +13,7 @@
 
 #include "suites/judge.h"
 #include "tests/fake/fake_run.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
@@ -324,8 +325,7 @@ TEST_P(JudgeGolden, IsJudgedAsItShould) {
       EXPECT_EQ(text_at(check, "status"), one.status) << check.dump(1);
       EXPECT_EQ(text_at(check, "reason"), one.reason) << check.dump(1);
     }
-  const std::string path =
-      std::string(MIXPROOF_SOURCE_DIR) + "/tests/golden/judge/" + one.name + ".json";
+  const std::string path = std::string(kSourceDir) + "/tests/golden/judge/" + one.name + ".json";
   if (std::getenv("MIXPROOF_UPDATE_GOLDEN") != nullptr)
     std::ofstream(path, std::ios::binary) << text_of(judgement);
   EXPECT_EQ(text_of(judgement), read_file(path)) << "see the top of this file";

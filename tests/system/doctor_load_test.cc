@@ -17,6 +17,7 @@
 #include "harness/base/cpus.h"
 #include "harness/base/json.h"
 #include "probes/inference/own_process.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 namespace {
@@ -35,7 +36,7 @@ struct Examined {
 Examined doctor_load(const std::string& options) {
   Examined result;
   const std::string command =
-      std::string(MIXPROOF_BINARY) + " doctor load --json " + options + " 2>/dev/null";
+      std::string(kMixproofBinary) + " doctor load --json " + options + " 2>/dev/null";
   std::FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return result;
   std::string text;

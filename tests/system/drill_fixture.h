@@ -10,6 +10,7 @@
 
 #include "harness/base/cgroup.h"
 #include "harness/base/json.h"
+#include "tests/fake/paths.h"
 #include "tests/system/lab_fixture.h"
 #include "tests/system/snapshot.h"
 #include "tests/system/victim.h"
@@ -72,7 +73,7 @@ inline void kill_hard(int pid) {
 inline int find_role(int pid, const std::string& role) {
   for (const int child : children_of(pid)) {
     const std::vector<std::string> words = split(text_of(format("/proc/%d/cmdline", child)), '\0');
-    if (words.size() > 1 && words[0] == MIXPROOF_BINARY && words[1] == role) return child;
+    if (words.size() > 1 && words[0] == kMixproofBinary && words[1] == role) return child;
     if (const int found = find_role(child, role)) return found;
   }
   return 0;
@@ -115,7 +116,7 @@ class Drills : public LabSystem {
 
   std::vector<std::string> fault_command(const std::string& fault,
                                          const std::vector<std::string>& more) const {
-    std::vector<std::string> words = {MIXPROOF_BINARY, "fault", "inject", fault,
+    std::vector<std::string> words = {kMixproofBinary, "fault", "inject", fault,
                                       "--on",          node_,   "--yes"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
@@ -144,14 +145,14 @@ class Drills : public LabSystem {
   // `recover` says that the node is clean, the journal agrees, and the node is as it was.
   void expect_recovered() {
     const Outcome recovered =
-        shell(format("timeout 30 %s fault recover --on %s", MIXPROOF_BINARY, node_.c_str()));
+        shell(format("timeout 30 %s fault recover --on %s", kMixproofBinary, node_.c_str()));
     EXPECT_EQ(recovered.status, 0) << recovered.text;
     EXPECT_EQ(journal_states().find_first_not_of("clean,"), std::string::npos) << journal_states();
     EXPECT_EQ(snapshot(), before_);
   }
   std::string journal_states() const {
     const Outcome status =
-        shell(format("timeout 30 %s fault status --json --on %s", MIXPROOF_BINARY, node_.c_str()));
+        shell(format("timeout 30 %s fault status --json --on %s", kMixproofBinary, node_.c_str()));
     std::string out;
     for (const std::string& line : split(status.text, '\n')) {
       const Result<Json> fault = parse_json(line, "status");

@@ -17,6 +17,7 @@
 
 #include "harness/base/text.h"
 #include "harness/controller/lab.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof {
 
@@ -102,12 +103,12 @@ class LabSystem : public testing::Test {
     request.standing = true;
     request.nodes = parse_lab_nodes(nodes).value();
     request.shared_bytes = 32 << 20;
-    request.init_binary = MIXPROOF_BINARY;
+    request.init_binary = kMixproofBinary;
     return request;
   }
 
   static std::string lab_command(const std::string& words) {
-    return format("%s lab %s", MIXPROOF_BINARY, words.c_str());
+    return format("%s lab %s", kMixproofBinary, words.c_str());
   }
   Outcome in_node(const std::string& node, const std::string& command) const {
     return shell(lab_command("exec " + node + " --name " + name_ + " -- sh -c '" + command + "'"));

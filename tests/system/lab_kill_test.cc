@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "harness/base/cgroup.h"
+#include "tests/fake/paths.h"
 #include "tests/system/lab_fixture.h"
 
 namespace mixproof {
@@ -15,7 +16,7 @@ int start_up(const std::string& name) {
   const int pid = ::fork();
   if (pid != 0) return pid;
   ::freopen("/dev/null", "w", stderr);
-  ::execl(MIXPROOF_BINARY, "mixproof", "lab", "up", "--nodes", "4", "--name", name.c_str(),
+  ::execl(kMixproofBinary, "mixproof", "lab", "up", "--nodes", "4", "--name", name.c_str(),
           nullptr);
   ::_exit(1);
 }
@@ -96,7 +97,7 @@ TEST_F(LabSystem, AKilledDownIsFinishedByTheNext) {
     ASSERT_EQ(end_of(start_up(name_)), 0);
     const int down = ::fork();
     if (down == 0) {
-      ::execl(MIXPROOF_BINARY, "mixproof", "lab", "down", name_.c_str(), nullptr);
+      ::execl(kMixproofBinary, "mixproof", "lab", "down", name_.c_str(), nullptr);
       ::_exit(1);
     }
     ::usleep(delay);

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <set>
 
+#include "tests/fake/paths.h"
 #include "tests/system/lab_fixture.h"
 
 namespace mixproof {
@@ -280,7 +281,7 @@ TEST_F(LabSystem, WithoutRootNothingIsMadeAndThePersonIsToldWhatToDo) {
   const std::string as_nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups ";
   // The binary may lie where others cannot look.
   const std::string copy = "/tmp/mixproof-" + name_;
-  ASSERT_EQ(shell("install -m 0755 " MIXPROOF_BINARY " " + copy).status, 0);
+  ASSERT_EQ(shell(std::string("install -m 0755 ") + kMixproofBinary + " " + copy).status, 0);
   for (const std::string& words :
        {"up --name " + name_, "down " + name_, std::string("exec edge-0 -- true")}) {
     const Outcome outcome = shell(as_nobody + copy + " lab " + words);

@@ -1,5 +1,6 @@
 // Drills of net_drop: whatever of ours is killed while a node is cut off from another, it hears
 // from it again in time, `recover` proves it, and the node is as it was.
+#include "tests/fake/paths.h"
 #include "tests/system/drill_fixture.h"
 
 namespace mixproof {
@@ -123,7 +124,7 @@ TEST_F(NetDropDrills, ARuleThatIsShadowedIsNotEffective) {
 
 // Both ends cut, one of them for longer: the first is not dirty because the other one is still on.
 TEST_F(NetDropDrills, TwoSidesThatEndOneAfterTheOther) {
-  Command other({MIXPROOF_BINARY, "fault", "inject", "net_drop", "--on", peer_, "--from", node_,
+  Command other({kMixproofBinary, "fault", "inject", "net_drop", "--on", peer_, "--from", node_,
                  "--yes", "--for", "6s"},
                 directory_ + "/other.log");
   ASSERT_TRUE(other.says("net_drop: effective", seconds(15))) << other.output();
@@ -149,7 +150,7 @@ TEST_F(NetDropDrills, AMarkWithoutAJournalIsFoundAndEnded) {
   ASSERT_EQ(in_node(node_, "nft add table " + table).text, "");
   EXPECT_NE(snapshot(), before_);
   const Outcome recovered =
-      shell(format("timeout 30 %s fault recover --on %s", MIXPROOF_BINARY, node_.c_str()));
+      shell(format("timeout 30 %s fault recover --on %s", kMixproofBinary, node_.c_str()));
   EXPECT_EQ(recovered.status, 0) << recovered.text;
   EXPECT_NE(recovered.text.find("found without a journal"), std::string::npos) << recovered.text;
   EXPECT_EQ(snapshot(), before_);
@@ -158,7 +159,7 @@ TEST_F(NetDropDrills, AMarkWithoutAJournalIsFoundAndEnded) {
 TEST_F(NetDropDrills, ADryRunChangesNothing) {
   const Outcome plan =
       shell(format("timeout 30 %s fault inject net_drop --on %s --from %s --dry-run",
-                   MIXPROOF_BINARY, node_.c_str(), peer_.c_str()));
+                   kMixproofBinary, node_.c_str(), peer_.c_str()));
   EXPECT_EQ(plan.status, 0) << plan.text;
   EXPECT_NE(plan.text.find("touches packets from " + peer_), std::string::npos) << plan.text;
   EXPECT_EQ(plan.text.find("all but TCP"), std::string::npos) << plan.text;
@@ -166,7 +167,7 @@ TEST_F(NetDropDrills, ADryRunChangesNothing) {
   const Outcome reached = shell(format(
       "SSH_CONNECTION='%s 50000 %s 22' timeout 30 %s fault inject net_drop --on %s --from %s "
       "--dry-run",
-      lab_.nodes[1].address.c_str(), lab_.nodes[0].address.c_str(), MIXPROOF_BINARY, node_.c_str(),
+      lab_.nodes[1].address.c_str(), lab_.nodes[0].address.c_str(), kMixproofBinary, node_.c_str(),
       peer_.c_str()));
   EXPECT_NE(reached.text.find("all but TCP from " + lab_.nodes[1].address + " to port 22"),
             std::string::npos)

@@ -1,5 +1,6 @@
 // Drills of process_pause: whatever of ours is killed while a process is paused, it runs again in
 // time, `recover` proves it, and the node is as it was.
+#include "tests/fake/paths.h"
 #include "tests/system/drill_fixture.h"
 
 namespace mixproof {
@@ -24,7 +25,7 @@ class PauseDrills : public Drills {
     if (IsSkipped()) return;
     ASSERT_NO_FATAL_FAILURE(bring_up(1));
     victim_ = std::make_unique<Command>(
-        std::vector<std::string>{MIXPROOF_BINARY, "lab", "exec", node_, "--name", name_, "--",
+        std::vector<std::string>{kMixproofBinary, "lab", "exec", node_, "--name", name_, "--",
                                  "python3", "-c", kBusy},
         directory_ + "/victim.log");
     ASSERT_TRUE(eventually(
@@ -197,7 +198,7 @@ TEST_F(PauseDrills, AGuardThatHangsIsKilledByRecoverWhenItsLeaseIsLongOver) {
   inject_->kill();
   EXPECT_LT(ms_until_running(milliseconds(2500)), 0) << "a stopped guard does not let go";
   const Outcome recovered =
-      shell(format("timeout 40 %s fault recover --on %s", MIXPROOF_BINARY, node_.c_str()));
+      shell(format("timeout 40 %s fault recover --on %s", kMixproofBinary, node_.c_str()));
   EXPECT_EQ(recovered.status, 0) << recovered.text;
   EXPECT_TRUE(runs());
   expect_clean();

@@ -1,5 +1,6 @@
 // Drills of process_kill: whatever of ours is killed right around the injection, the target is
 // wholly gone or wholly untouched, `recover` says that nothing is left, and the node is as it was.
+#include "tests/fake/paths.h"
 #include "tests/system/drill_fixture.h"
 
 namespace mixproof {
@@ -30,7 +31,7 @@ class KillDrills : public Drills {
   // A new process in the node.
   Target start_target() {
     victims_.push_back(
-        std::make_unique<Command>(std::vector<std::string>{MIXPROOF_BINARY, "lab", "exec", node_,
+        std::make_unique<Command>(std::vector<std::string>{kMixproofBinary, "lab", "exec", node_,
                                                            "--name", name_, "--", "sleep", "1000"},
                                   format("%s/victim%zu.log", directory_.c_str(), victims_.size())));
     Target target;
@@ -77,10 +78,10 @@ class KillDrills : public Drills {
   // Nothing of ours is left, whatever became of the target.
   void expect_nothing_left(const Target& target) {
     const Outcome recovered =
-        shell(format("timeout 30 %s fault recover --on %s", MIXPROOF_BINARY, node_.c_str()));
+        shell(format("timeout 30 %s fault recover --on %s", kMixproofBinary, node_.c_str()));
     EXPECT_EQ(recovered.status, 0) << recovered.text;
     const Outcome status =
-        shell(format("timeout 30 %s fault status --json --on %s", MIXPROOF_BINARY, node_.c_str()));
+        shell(format("timeout 30 %s fault status --json --on %s", kMixproofBinary, node_.c_str()));
     for (const std::string& line : split(status.text, '\n'))
       if (const Result<Json> fault = parse_json(line, "status"); fault.ok()) {
         EXPECT_TRUE(flag_at(*fault, "resolved")) << line;

@@ -9,12 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/fake/paths.h"
 #include "tests/system/lab_fixture.h"
 
 namespace mixproof {
 namespace {
 
-constexpr const char* kHere = MIXPROOF_SOURCE_DIR "/tests/base";
+std::string here() { return std::string(kSourceDir) + "/tests/base"; }
 
 // The words of a table's lines; comments left out.
 std::vector<std::vector<std::string>> table_of(const std::string& path) {
@@ -36,10 +37,10 @@ TEST(ScipyOracle, MakesTheTablesThatAreInTheTree) {
   const char* folder = ::mkdtemp(pattern);
   ASSERT_NE(folder, nullptr);
   const auto made =
-      shell(std::string("/usr/bin/python3 -B ") + kHere + "/scipy_oracle.py " + folder);
+      shell(std::string("/usr/bin/python3 -B ") + here() + "/scipy_oracle.py " + folder);
   ASSERT_EQ(made.status, 0) << made.text;
   for (const char* name : {"clopper_pearson.txt", "scipy_ranks.txt", "scipy_power.txt"}) {
-    const auto ours = table_of(std::string(kHere) + "/" + name),
+    const auto ours = table_of(here() + "/" + name),
                theirs = table_of(std::string(folder) + "/" + name);
     ASSERT_EQ(ours.size(), theirs.size()) << name;
     ASSERT_GT(ours.size(), 50u) << name;

@@ -7,6 +7,7 @@
 
 #include "harness/base/epoll_world.h"
 #include "harness/base/text.h"
+#include "tests/fake/paths.h"
 #include "tests/system/lab_fixture.h"
 
 namespace mixproof {
@@ -60,7 +61,7 @@ std::string threads_of(int pid) {
 }  // namespace
 
 std::string node_snapshot(const Lab& lab, const LabNode& node, const std::vector<int>& pids) {
-  const Outcome inside = shell(format("%s lab exec %s --name %s -- sh -c '%s'", MIXPROOF_BINARY,
+  const Outcome inside = shell(format("%s lab exec %s --name %s -- sh -c '%s'", kMixproofBinary,
                                       node.name.c_str(), lab.name.c_str(), kInside));
   std::string out = inside.text + "# cgroups\n" + cgroups_of(node) + "# threads\n";
   for (const int pid : pids) out += threads_of(pid);

@@ -20,6 +20,7 @@
 #include "harness/base/random.h"
 #include "harness/base/text.h"
 #include "probes/checkpoint/store.h"
+#include "tests/fake/paths.h"
 #include "tests/fake/ucx_module.h"
 
 namespace mixproof {
@@ -44,7 +45,7 @@ class Worker {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in[0], 0);
     posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-    std::string binary = MIXPROOF_BINARY, role = "worker";
+    std::string binary = kMixproofBinary, role = "worker";
     std::array<char*, 3> argv = {binary.data(), role.data(), nullptr};
     EXPECT_EQ(posix_spawn(&pid_, binary.c_str(), &actions, nullptr, argv.data(), environ), 0);
     posix_spawn_file_actions_destroy(&actions);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "probes/inference/clock.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof::inference {
 namespace {
@@ -18,8 +19,7 @@ const std::vector<SchedulePhase> kPhases = {{"baseline", 0, 25 * kSecond},
                                             {"contention", 25 * kSecond, 50 * kSecond},
                                             {"after", 60 * kSecond, 70 * kSecond}};
 
-const std::string kOwnTrace =
-    std::string(MIXPROOF_SOURCE_DIR) + "/tests/probes/inference/traces/own.jsonl";
+const std::string kOwnTrace = std::string(kSourceDir) + "/tests/probes/inference/traces/own.jsonl";
 
 Schedule draw(const ArrivalProcess& process, std::uint64_t seed = 1,
               std::vector<SchedulePhase> phases = kPhases) {

@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/fake/paths.h"
+
 namespace mixproof::inference {
 
 inline std::filesystem::path corpus_folder() {
-  return MIXPROOF_SOURCE_DIR "/tests/probes/inference/corpus";
+  return std::string(kSourceDir) + "/tests/probes/inference/corpus";
 }
 
 inline std::string corpus_file(const std::string& name) {

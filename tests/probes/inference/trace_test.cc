@@ -9,12 +9,13 @@
 
 #include "harness/base/text.h"
 #include "probes/inference/clock.h"
+#include "tests/fake/paths.h"
 
 namespace mixproof::inference {
 namespace {
 
 std::string path_of(const std::string& name) {
-  return std::string(MIXPROOF_SOURCE_DIR) + "/tests/probes/inference/traces/" + name;
+  return std::string(kSourceDir) + "/tests/probes/inference/traces/" + name;
 }
 
 std::string bytes_of(const std::string& name) {

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/fake/paths.h"
+
 namespace mixproof {
 namespace {
 
@@ -20,7 +22,7 @@ ServiceRequest front() {
 }
 
 std::string golden() {
-  std::ifstream file(MIXPROOF_SOURCE_DIR "/tests/golden/haproxy.cfg");
+  std::ifstream file(std::string(kSourceDir) + "/tests/golden/haproxy.cfg");
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
