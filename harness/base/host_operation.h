@@ -10,19 +10,12 @@
 #include <vector>
 
 #include "harness/base/json.h"
+#include "harness/base/network_operations.h"
+#include "harness/base/process_operations.h"
 #include "harness/base/result.h"
+#include "harness/base/storage_operations.h"
 
 namespace mixproof {
-
-// A process that cannot be confused with a later one of the same number. Pids are those of the
-// reader's namespace.
-struct ProcessId {
-  int pid = 0;
-  std::uint64_t start_ticks =
-      0;  // field 22 of /proc/PID/stat; never changes while the process lives
-
-  bool operator==(const ProcessId&) const = default;
-};
 
 struct ThreadState {
   int tid = 0;
@@ -34,43 +27,12 @@ struct ThreadState {
   bool stopped() const { return state == 't' || state == 'T'; }
 };
 
-// Traced and stopped, every thread of it, for as long as the guard lives: the kernel lets go when a
-// tracer dies.
-struct HoldStopped {
-  ProcessId process;
-};
-
-// SIGKILL, once, to all of them at the same time or, when one is not there, to none. Nothing brings
-// them back, so undoing has nothing to do: it is over when they are gone.
-struct KillProcess {
-  std::vector<ProcessId> processes;  // in the order of the signals
-};
-
-// Packets that come in from these addresses are dropped before anything else sees them, in the
-// node's own network namespace. The table belongs to its guard's socket and its addresses are on a
-// timer of the lease's length: the kernel ends it either way.
-struct DropPackets {
-  std::uint64_t net_namespace = 0;  // inode: undone only in the namespace that it was made in
-  std::string table;                // nft table of family inet; its name carries our mark
-  std::vector<std::string> from;    // numeric, IPv4 and IPv6
-  double share = 1;                 // of packets, chosen at random; 1: all
-  // Never dropped, whatever `from` says: TCP to this port from this address (how the controller
-  // reaches the agent). Port 0: none.
-  std::string spared_address;
-  int spared_port = 0;
-};
-
-// Every free block of the file system that holds the directory, in a file without a name: the
-// kernel frees it when the process that holds it dies.
-struct FillDisk {
-  std::string directory;
-  std::uint64_t device = 0;  // st_dev of the directory when it was planned
-};
-
 // Names of everything that a fault makes on a node begin with this; the rest is of plain small
 // letters and digits.
 inline constexpr std::string_view kMarkPrefix = "mixproof_";
 
+// Those of one medium are declared together, in *_operations.h, each with its kType, fields_of(),
+// read_fields(), describe() and, if it leaves something under a name, mark_of().
 using HostOperation = std::variant<HoldStopped, KillProcess, DropPackets, FillDisk>;
 
 struct FileSystem {
@@ -83,9 +45,6 @@ Result<HostOperation> operation_from_json(const Json& json);  // kCorrupt when i
 std::string describe(const HostOperation& operation);         // "stop process 4711 by tracing"
 // The name under which it stands on the node, unlike any other's; empty when it has none.
 std::string mark_of(const HostOperation& operation);
-
-Json process_to_json(const ProcessId& process);
-ProcessId process_from_json(const Json& json);
 
 // The node as a planner sees it: everything can be read, nothing changed.
 class HostView {

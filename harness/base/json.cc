@@ -142,6 +142,11 @@ std::int64_t integer_at(const Json& json, std::string_view key, std::int64_t fal
   return found != nullptr && found->is_number_integer() ? found->get<std::int64_t>() : fallback;
 }
 
+std::uint64_t unsigned_at(const Json& json, std::string_view key, std::uint64_t fallback) {
+  const Json* found = member(json, key);
+  return found != nullptr && found->is_number_integer() ? found->get<std::uint64_t>() : fallback;
+}
+
 bool flag_at(const Json& json, std::string_view key, bool fallback) {
   const Json* found = member(json, key);
   return found != nullptr && found->is_boolean() ? found->get<bool>() : fallback;

@@ -31,6 +31,7 @@ std::string line_of(const Json& json);
 std::string text_at(const Json& json, std::string_view key, std::string_view fallback = "");
 double number_at(const Json& json, std::string_view key, double fallback = 0);
 std::int64_t integer_at(const Json& json, std::string_view key, std::int64_t fallback = 0);
+std::uint64_t unsigned_at(const Json& json, std::string_view key, std::uint64_t fallback = 0);
 bool flag_at(const Json& json, std::string_view key, bool fallback = false);
 const Json* member(const Json& json, std::string_view key);  // null when absent or not an object
 
