@@ -134,6 +134,10 @@ class InferenceLoad final : public Probe {
              "tokens into one event"),
         flag("short_is_ok", &short_is_ok_,
              "judge answers with fewer tokens than were asked for (SHORT) like complete ones"),
+        flag(
+            "keep_awake", &keep_awake_,
+            "no processor of the client's machine sleeps while it runs (needs root); not where the server "
+            "runs as well, which would answer faster than it does"),
         integer("workers", &workers_,
                 "processes that share the requests of one schedule, over the role's nodes in order",
                 {.min = 1, .max = 1024}),
@@ -181,11 +185,16 @@ class InferenceLoad final : public Probe {
     TRY(client_->open_pool(inference::monotonic_ns() + kConnectTimeout, context.stop));
     const bool counts_tokens = TRY(warm_up(context));
     const inference::Priority priority;  // to learn what run() will get
+    std::string scheduling = priority.description();
+    if (keep_awake_)
+      scheduling += inference::Awake().held()
+                        ? ", processors kept awake"
+                        : ", processors may sleep (not allowed to keep them awake)";
     context.info = server_.info();
     context.info.update({{"schedule_hash", schedule_.hash},
                          {"arrivals", inference::arrivals_info(arrivals_, schedule_, phases_)},
                          {"token_source", counts_tokens ? "usage" : "events"},
-                         {"scheduling", priority.description()}});
+                         {"scheduling", scheduling}});
     context.info["arrivals"]["by_phase"] = phases_json(schedule_, phases_, share_);
     if (workers_ > 1) context.info["worker"] = {{"index", share_.worker}, {"of", share_.workers}};
     return ok();
@@ -205,6 +214,8 @@ class InferenceLoad final : public Probe {
                       share_);
     Result<inference::RunEnd> end = [&] {
       const inference::Priority priority;
+      std::optional<inference::Awake> awake;
+      if (keep_awake_) awake.emplace();
       return client_->run(sends, ends_.back(), timeouts, context.stop, *recorder_);
     }();
     ended_at_ = inference::monotonic_ns();
@@ -339,6 +350,7 @@ class InferenceLoad final : public Probe {
   inference::ArrivalProcess arrivals_;
   inference::Lengths lengths_;
   std::int64_t connections_ = 8, max_in_flight_ = 512, workers_ = 1;
+  bool keep_awake_ = false;
   double deadline_s_ = 10, first_token_s_ = 0, idle_s_ = 0;
   bool event_is_token_ = true, short_is_ok_ = false;
 

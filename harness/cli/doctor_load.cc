@@ -170,21 +170,28 @@ class Doctor {
 
   void ladder() {
     say("answers after 0.1, 1, 10 and 100 ms (e)");
-    std::vector<inference::Rung> rungs;
+    // Between two requests every processor has time to fall asleep, and how long a machine takes to
+    // wake is not the client's doing.
+    std::vector<inference::Rung> awake, asleep;
     for (const double ms : kLadderMs) {
-      Result<inference::Rung> rung = this->rung(ms);
-      if (!rung.ok()) return add_failed({{"e", "delay ladder"}}, rung.error());
-      rungs.push_back(std::move(*rung));
+      for (const bool keep_awake : {true, false}) {
+        Result<inference::Rung> rung = this->rung(ms, keep_awake);
+        if (!rung.ok()) return add_failed({{"e", "delay ladder"}}, rung.error());
+        (keep_awake ? awake : asleep).push_back(std::move(*rung));
+      }
     }
-    add(inference::check_delay_ladder(rungs));
+    add(kept_awake_ ? inference::check_delay_ladder(awake, asleep)
+                    : inference::check_delay_ladder(asleep));
   }
 
-  Result<inference::Rung> rung(double ms) const {
+  Result<inference::Rung> rung(double ms, bool keep_awake) {
     const NullServerProcess server = TRY(this->server(ms, 1));
     ClientJob job = this->job(server);
     for (int i = 0; i < (options_.quick ? 15 : 50); ++i)
       job.requests.push_back({i * kLadderSpacing, 2});
+    job.keep_awake = keep_awake;
     const ClientRun run = TRY(inference::run_client(job));
+    if (keep_awake) kept_awake_ = run.kept_awake;
     inference::Rung out;
     out.asked_s = ms * 1e-3;
     for (const inference::SeenRequest& request : run.requests) {
@@ -318,6 +325,7 @@ class Doctor {
   const DoctorLoadOptions& options_;
   std::vector<SelfCheck> checks_;
   std::string scheduling_ = "unknown";
+  bool kept_awake_ = false;
 };
 
 }  // namespace

@@ -34,6 +34,7 @@ void Exchange::start(std::int64_t i, std::int64_t sched, std::int64_t forced_tok
 bool Exchange::read(std::string_view bytes, std::int64_t at_ns, std::optional<std::int64_t> lag) {
   any_bytes_ = true;
   now_ = at_ns;
+  record_.read_lag = lag;
   if (lag) record_.lag = std::max(record_.lag.value_or(0), *lag);
   token_in_read_ = false;
   const bool was_head = http_.head_done();

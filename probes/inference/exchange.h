@@ -36,6 +36,7 @@ struct RequestRecord {
   bool retry_after = false;      // the server asked to come back later
   std::optional<std::int64_t>
       lag;  // largest delay from the kernel's stamp of a read to ours; none when no stamp held
+  std::optional<std::int64_t> read_lag;  // that of the newest read
   std::int64_t reconnects = 0;
   bool estimated = false;
   Outcome outcome = Outcome::kOk;

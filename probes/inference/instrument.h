@@ -65,6 +65,7 @@ struct ClientJob {
   std::int64_t timeout_ns = 10 * kSecond;
   int cpu = -1;
   bool raise_priority = true;  // false: scheduled like any other process
+  bool keep_awake = false;  // no processor of the machine sleeps meanwhile, where that is allowed
 };
 
 // What is kept of a request. Times of CLOCK_MONOTONIC, 0 when not reached.
@@ -80,11 +81,14 @@ struct SeenRequest {
 struct ClientRun {
   std::vector<SeenRequest> requests;            // by i, the index into the job's requests
   std::vector<std::int64_t> receive_errors_ns;  // our stamp minus the token's, of every token
+  std::vector<std::int64_t>
+      read_lags_ns;  // kernel's stamp to ours, of every read that brought a token and had one
   std::int64_t begin_ns = 0, end_ns = 0;
   double cpu_s = 0;               // of the client's thread, from begin to end
   double steal = 0;               // share of the machine's time that its hypervisor took
   std::int64_t memory_bytes = 0;  // peak of the process above what it had before it connected
   std::string scheduling;         // the priority that the client got
+  bool kept_awake = false;        // as the job asked, and the machine allowed
 };
 
 // Runs the job and returns what was seen. `watch` is called about every millisecond meanwhile, with

@@ -40,8 +40,9 @@ constexpr std::int64_t kGrace = 10 * kSecond;  // beyond the last deadline of a 
 
 // What goes through the pipe before the lists.
 struct Summary {
-  std::int64_t requests = 0, errors = 0, begin_ns = 0, end_ns = 0, memory_bytes = 0;
+  std::int64_t requests = 0, errors = 0, read_lags = 0, begin_ns = 0, end_ns = 0, memory_bytes = 0;
   double cpu_s = 0, steal = 0;
+  bool kept_awake = false;
   char scheduling[120] = {}, failure[400] = {};
 };
 static_assert(std::is_trivially_copyable_v<Summary> && std::is_trivially_copyable_v<SeenRequest>);
@@ -53,6 +54,7 @@ class Watcher final : public ClientEvents {
     std::int64_t tokens = 0;
     for (const PlannedRequest& request : job.requests) tokens += request.tokens;
     errors.reserve(static_cast<std::size_t>(tokens));
+    read_lags.reserve(static_cast<std::size_t>(tokens));
     requests.reserve(job.requests.size());
   }
 
@@ -70,6 +72,8 @@ class Watcher final : public ClientEvents {
     Stamps& seen = stamps_[static_cast<std::size_t>(record.i)];
     if (seen.first == 0) seen.first = stamp;
     seen.worst = std::max(seen.worst, at - stamp);
+    if (seen.read_at != at && record.read_lag) read_lags.push_back(*record.read_lag);
+    seen.read_at = at;
   }
   void finished(const RequestRecord& r) override {
     const Stamps& seen = stamps_[static_cast<std::size_t>(r.i)];
@@ -78,11 +82,11 @@ class Watcher final : public ClientEvents {
   }
 
   std::vector<SeenRequest> requests;
-  std::vector<std::int64_t> errors;
+  std::vector<std::int64_t> errors, read_lags;
 
  private:
   struct Stamps {
-    std::int64_t first = 0, worst = 0;
+    std::int64_t first = 0, worst = 0, read_at = 0;
   };
   const ClientJob& job_;
   RequestWriter writer_;
@@ -105,6 +109,9 @@ Status work(const ClientJob& job, std::optional<Watcher>& watcher, Summary& summ
   TRY(client->open_pool(monotonic_ns() + kConnectTime, {}));
   std::optional<Priority> priority;
   if (job.raise_priority) priority.emplace();
+  std::optional<Awake> awake;
+  if (job.keep_awake) awake.emplace();
+  summary.kept_awake = awake && awake->held();
   const std::string scheduling = priority ? priority->description() : "default";
   std::strncpy(summary.scheduling, scheduling.c_str(), sizeof summary.scheduling - 1);
   std::vector<Send> sends;
@@ -147,10 +154,12 @@ bool write_all(int fd, const void* data, std::size_t size) {
   }
   summary.requests = std::ssize(watcher->requests);
   summary.errors = std::ssize(watcher->errors);
+  summary.read_lags = std::ssize(watcher->read_lags);
   const bool sent =
       write_all(out, &summary, sizeof summary) &&
       write_all(out, watcher->requests.data(), watcher->requests.size() * sizeof(SeenRequest)) &&
-      write_all(out, watcher->errors.data(), watcher->errors.size() * sizeof(std::int64_t));
+      write_all(out, watcher->errors.data(), watcher->errors.size() * sizeof(std::int64_t)) &&
+      write_all(out, watcher->read_lags.data(), watcher->read_lags.size() * sizeof(std::int64_t));
   ::_exit(sent ? 0 : 1);
 }
 
@@ -190,7 +199,8 @@ Result<ClientRun> decode(std::string_view bytes) {
   if (summary.failure[0] != '\0') return Error{Code::kSystem, summary.failure};
   ClientRun run;
   if (!take(bytes, run.requests, summary.requests) ||
-      !take(bytes, run.receive_errors_ns, summary.errors))
+      !take(bytes, run.receive_errors_ns, summary.errors) ||
+      !take(bytes, run.read_lags_ns, summary.read_lags))
     return broken;
   std::sort(run.requests.begin(), run.requests.end(),
             [](const SeenRequest& a, const SeenRequest& b) { return a.i < b.i; });
@@ -200,6 +210,7 @@ Result<ClientRun> decode(std::string_view bytes) {
   run.steal = summary.steal;
   run.memory_bytes = summary.memory_bytes;
   run.scheduling = summary.scheduling;
+  run.kept_awake = summary.kept_awake;
   return run;
 }
 

@@ -21,6 +21,12 @@ constexpr int kNice = -15;
 
 }  // namespace
 
+Awake::Awake() : file_(::open("/dev/cpu_dma_latency", O_WRONLY | O_CLOEXEC)) {
+  const std::int32_t latency_us = 0;
+  if (file_ && ::write(file_.get(), &latency_us, sizeof latency_us) != sizeof latency_us)
+    file_.reset();
+}
+
 Priority::Priority() : policy_(sched_getscheduler(0)), nice_(getpriority(PRIO_PROCESS, 0)) {
   sched_getparam(0, &parameters_);
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // timers on the nanosecond, not within 50 us of it

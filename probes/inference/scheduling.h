@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "harness/base/unique_fd.h"
+
 namespace mixproof::inference {
 
 // Puts the calling thread ahead of busy loops for as long as it lives: SCHED_FIFO, else a better
@@ -23,6 +25,19 @@ class Priority {
   int policy_ = 0, nice_ = 0;
   sched_param parameters_{};
   std::string description_;
+};
+
+// Keeps every processor of the machine from sleeping for as long as it lives (a wake-up latency of
+// 0 asked of /dev/cpu_dma_latency, which the kernel forgets when the file is closed; for root). An
+// idle virtual processor takes a tenth of a millisecond to wake. For machines of their own: what is
+// measured on the same machine wakes faster as well.
+class Awake {
+ public:
+  Awake();
+  bool held() const { return static_cast<bool>(file_); }
+
+ private:
+  UniqueFd file_;
 };
 
 // Shares since the last sample.

@@ -206,32 +206,59 @@ SelfCheck check_arrivals(const ClientRun& run, std::span<const std::int64_t> arr
   return decision.done(run.steal);
 }
 
+namespace {
+
+struct Line {
+  double slope = 0, offset_s = 0;
+};
+
+// By least squares through the medians of the rungs.
+Result<Line> line_through(std::span<const Rung> rungs) {
+  double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
+  for (const Rung& rung : rungs) {
+    if (rung.true_s.empty() || rung.true_s.size() != rung.seen_s.size())
+      return Error{Code::kUnavailable, format("no answers after %.10g s", rung.asked_s)};
+    const double x = median_of(rung.true_s), y = median_of(rung.seen_s);
+    if (x < rung.asked_s || x > 2 * rung.asked_s + 1e-3)
+      return Error{Code::kUnavailable, format("the server waited %.3g ms instead of %.3g ms",
+                                              x * 1e3, rung.asked_s * 1e3)};
+    n += 1;
+    sx += x;
+    sy += y;
+    sxx += x * x;
+    sxy += x * y;
+  }
+  if (n < 3) return Error{Code::kUnavailable, "fewer than three delays"};
+  const double slope = (n * sxy - sx * sy) / (n * sxx - sx * sx);
+  return Line{slope, (sy - slope * sx) / n};
+}
+
+}  // namespace
+
 SelfCheck check_kernel_stamps(const ClientRun& run) {
   Decision decision("c", "kernel to user");
   SelfCheck& check = decision.check();
-  std::vector<double> lags;
-  double answers = 0, early = 0, late = 0;
+  double answers = 0, stamped = 0, early = 0, late = 0;
   for (const SeenRequest& request : run.requests) {
     if (request.events == 0) continue;
     answers += 1;
     if (request.lag < 0) continue;
-    lags.push_back(seconds(request.lag));
+    stamped += 1;
     early += request.lag > request.worst_error + kStampSlack ? 1 : 0;
     late += request.worst_error > request.lag + kStampSlack ? 1 : 0;
   }
-  std::sort(lags.begin(), lags.end());
+  const std::vector<double> lags = sorted_seconds(run.read_lags_ns);
   const double p50 = quantile(lags, 0.5), p99 = quantile(lags, 0.99);
-  const auto n = static_cast<double>(lags.size());
-  check.measured = format("worst read of an answer p50 %s, p99 %s of %zu", micros(p50).c_str(),
-                          micros(p99).c_str(), lags.size());
+  check.measured =
+      format("p50 %s, p99 %s of %zu reads", micros(p50).c_str(), micros(p99).c_str(), lags.size());
   check.bound =
       format("p99 %s, stamps on %.0f %%", micros(kReceiveLagP99S).c_str(), 100 * kStampedShare);
-  check.figures = {{"p50_s", p50}, {"p99_s", p99}, {"n", n}};
-  decision.require(answers > 0 && n >= kStampedShare * answers,
-                   format("only %.0f of %.0f answers carry a kernel stamp", n, answers));
-  decision.require(early <= kInconsistentShare * n,
+  check.figures = {{"p50_s", p50}, {"p99_s", p99}, {"n", static_cast<double>(lags.size())}};
+  decision.require(answers > 0 && stamped >= kStampedShare * answers,
+                   format("only %.0f of %.0f answers carry a kernel stamp", stamped, answers));
+  decision.require(early <= kInconsistentShare * stamped,
                    format("%.0f kernel stamps lie before the token was sent", early));
-  decision.require(late <= kInconsistentShare * n,
+  decision.require(late <= kInconsistentShare * stamped,
                    format("%.0f kernel stamps do not explain how late the token was read", late));
   decision.at_most("p99", p99, kReceiveLagP99S);
   return decision.done(run.steal);
@@ -259,33 +286,25 @@ SelfCheck check_send_lateness(const ClientRun& run) {
   return decision.done(run.steal);
 }
 
-SelfCheck check_delay_ladder(std::span<const Rung> rungs) {
+SelfCheck check_delay_ladder(std::span<const Rung> rungs, std::span<const Rung> asleep) {
   Decision decision("e", "delay ladder");
   SelfCheck& check = decision.check();
   check.bound =
       format("slope 1 +- %.10g, offset below %s", kSlopeTolerance, micros(kOffsetS).c_str());
-  double n = 0, sx = 0, sy = 0, sxx = 0, sxy = 0;
-  for (const Rung& rung : rungs) {
-    if (rung.true_s.empty() || rung.true_s.size() != rung.seen_s.size())
-      return not_measured("e", check.what, format("no answers after %.10g s", rung.asked_s));
-    const double x = median_of(rung.true_s), y = median_of(rung.seen_s);
-    if (x < rung.asked_s || x > 2 * rung.asked_s + 1e-3)
-      return not_measured(
-          "e", check.what,
-          format("the server waited %.3g ms instead of %.3g ms", x * 1e3, rung.asked_s * 1e3));
-    n += 1;
-    sx += x;
-    sy += y;
-    sxx += x * x;
-    sxy += x * y;
+  const Result<Line> line = line_through(rungs);
+  if (!line.ok()) return not_measured("e", check.what, line.error().message);
+  check.measured = format("slope %.4f, offset %s of %zu delays", line->slope,
+                          micros(line->offset_s).c_str(), rungs.size());
+  check.figures = {{"slope", line->slope},
+                   {"offset_s", line->offset_s},
+                   {"n", static_cast<double>(rungs.size())}};
+  if (const Result<Line> sleeping = line_through(asleep); sleeping.ok()) {
+    check.measured += format(" (%s when processors may sleep)", micros(sleeping->offset_s).c_str());
+    check.figures["asleep_offset_s"] = sleeping->offset_s;
   }
-  if (n < 3) return not_measured("e", check.what, "fewer than three delays");
-  const double slope = (n * sxy - sx * sy) / (n * sxx - sx * sx);
-  const double offset = (sy - slope * sx) / n;
-  check.measured = format("slope %.4f, offset %s of %.0f delays", slope, micros(offset).c_str(), n);
-  check.figures = {{"slope", slope}, {"offset_s", offset}, {"n", n}};
-  decision.require(std::fabs(slope - 1) <= kSlopeTolerance, format("the slope is %.4f", slope));
-  decision.require(std::fabs(offset) < kOffsetS, "the offset is " + micros(offset));
+  decision.require(std::fabs(line->slope - 1) <= kSlopeTolerance,
+                   format("the slope is %.4f", line->slope));
+  decision.require(std::fabs(line->offset_s) < kOffsetS, "the offset is " + micros(line->offset_s));
   return decision.done();
 }
 

@@ -63,7 +63,8 @@ struct Rung {
   double asked_s = 0;
   std::vector<double> true_s, seen_s;
 };
-SelfCheck check_delay_ladder(std::span<const Rung> rungs);
+// `asleep`: the same where idle processors may sleep, told beside it; empty: not measured.
+SelfCheck check_delay_ladder(std::span<const Rung> rungs, std::span<const Rung> asleep = {});
 
 // f: the time lost beyond `limit_s` by requests due at `sched` when the server stands still between
 // two moments and answers after `ttft_s` otherwise, summed.

@@ -2,6 +2,7 @@
 #include "probes/inference/instrument.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -25,6 +26,17 @@ ClientJob job_for(const NullServerProcess& server, int requests, std::int64_t sp
   return job;
 }
 
+// The kernel gives the wish to whoever may write it down, and forgets it with the process.
+TEST(Instrument, KeepsTheMachineAwakeOnlyWhereItMay) {
+  const NullServerProcess server = server_with({.ttft_ms = 1, .gap_ms = 1});
+  ClientJob job = job_for(server, 3, kMillisecond);
+  EXPECT_FALSE(run_client(job)->kept_awake);
+  job.keep_awake = true;
+  const auto run = run_client(job);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  EXPECT_EQ(run->kept_awake, ::access("/dev/cpu_dma_latency", W_OK) == 0);
+}
+
 TEST(Instrument, BothSidesSawTheSame) {
   const NullServerProcess server = server_with({.ttft_ms = 2, .gap_ms = 1});
   int watched = 0;
@@ -35,6 +47,8 @@ TEST(Instrument, BothSidesSawTheSame) {
   ASSERT_TRUE(run.ok()) << run.error().message;
   ASSERT_EQ(run->requests.size(), 20u);
   EXPECT_EQ(run->receive_errors_ns.size(), 60u);
+  EXPECT_GE(run->read_lags_ns.size(), 20u);  // several tokens may come in one read
+  EXPECT_LE(run->read_lags_ns.size(), 60u);
   EXPECT_GT(watched, 20);
   EXPECT_FALSE(run->scheduling.empty());
   EXPECT_GT(run->cpu_s, 0);

@@ -34,6 +34,7 @@ ClientRun good_run() {
     request.tokens = request.events = 3;
     request.worst_error = 60'000;
     request.lag = 40'000;
+    for (int read = 0; read < 3; ++read) run.read_lags_ns.push_back(30'000);
     for (const std::int64_t error : {30'000, 40'000, 60'000})
       run.receive_errors_ns.push_back(error);
     run.requests.push_back(request);
@@ -129,7 +130,13 @@ TEST(KernelStamps, MustExistBeConsistentAndClose) {
            for (std::size_t i = 0; i < 100; ++i)
              run.requests[i].lag = run.requests[i].worst_error = 3 * kMillisecond;
          })),
+         CheckState::kPass);  // one read in a hundred answers of three
+  expect(check_kernel_stamps(changed([](ClientRun& run) {
+           for (std::size_t i = 0; i < 200; ++i) run.read_lags_ns[i] = 3 * kMillisecond;
+         })),
          CheckState::kFail, "p99 is 3000 us");
+  expect(check_kernel_stamps(changed([](ClientRun& run) { run.read_lags_ns.clear(); })),
+         CheckState::kFail);
   expect(check_kernel_stamps({}), CheckState::kFail);
 }
 
@@ -163,6 +170,10 @@ TEST(DelayLadder, WantsTheSlopeOfOneAndASmallOffset) {
   expect(check_delay_ladder(ladder(1.01, 60e-6)), CheckState::kFail, "slope is 1.0100");
   expect(check_delay_ladder(ladder(1, 250e-6)), CheckState::kFail, "offset is 250 us");
   expect(check_delay_ladder(ladder(1, 60e-6, 4e-3)), CheckState::kInconclusive, "server waited");
+  const SelfCheck beside = check_delay_ladder(ladder(1, 60e-6), ladder(1, 250e-6));
+  expect(beside, CheckState::kPass);
+  EXPECT_NE(beside.measured.find("(250 us when processors may sleep)"), std::string::npos)
+      << beside.measured;
   std::vector<Rung> gap = ladder(1, 60e-6);
   gap[2].true_s.clear();
   expect(check_delay_ladder(gap), CheckState::kInconclusive, "no answers");
