@@ -95,6 +95,8 @@ struct FaultSpec {
   int tier;  // 1 process-local, 2 node-local with a kernel lease, 3 needs its guard, 4 may need
              // hands
   std::unique_ptr<Fault> (*create)();
+  // Parameters that a drill in a lab needs, "KEY=VALUE KEY=VALUE"; empty: the defaults do.
+  std::string_view drill = {};
 };
 
 std::span<const FaultSpec* const> all_faults();  // written by CMake from the files in faults/

@@ -1,5 +1,6 @@
 #include "harness/cli/doctor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include "harness/base/cpus.h"
 #include "harness/base/text.h"
 #include "harness/cli/arguments.h"
+#include "harness/cli/doctor_faults.h"
 #include "harness/cli/doctor_load.h"
 #include "harness/cli/judging.h"
 #include "probes/inference/own_process.h"
@@ -20,6 +22,7 @@ using inference::SelfCheck;
 
 constexpr const char* kHelp =
     "usage: mixproof doctor load [--quick] [--only IDS] [--plain-priority] [--json]\n"
+    "       mixproof doctor faults [--only NAMES] [--json]\n"
     "\n"
     "Drills that show whether this machine can measure, on this machine alone:\n"
     "\n"
@@ -27,15 +30,18 @@ constexpr const char* kHelp =
     "in a process and\n"
     "          on a processor of its own: eleven checks (a to k), about 30 s\n"
     "\n"
+    "  faults  every fault in a lab of its own (needs root): injected, shown to work, then its controller, agents and\n"
+    "          guard killed, and the node proved clean; says which faults this machine cannot do, and why\n"
+    "\n"
     "  --quick             shorter runs, about 15 s\n"
-    "  --only IDS          only these checks: --only dgj\n"
+    "  --only IDS          only these checks: --only dgj; or faults: --only net_drop,disk_fill\n"
     "  --plain-priority    the client as any other process, without the priority that it asks for: "
     "shows what a busy\n"
     "                      loop on its processor does to it\n"
     "  --json              the checks as JSON on stdout\n"
     "\n"
-    "exit status: 0 all pass; 1 one fails; 2 one is inconclusive; 3 one could not be made; 4 wrong "
-    "usage\n";
+    "exit status: 0 all pass (or, of faults, cannot be here); 1 one fails; 2 one is inconclusive; 3 one could not be\n"
+    "made; 4 wrong usage; 5 a fault was not proved clean\n";
 
 int exit_code(const std::vector<SelfCheck>& checks) {
   bool error = checks.empty(), inconclusive = false;
@@ -112,6 +118,49 @@ Result<int> load(const Arguments& arguments) {
   return exit_code(checks);
 }
 
+int exit_code(const std::vector<FaultDrill>& drills) {
+  const auto any = [&drills](DrillState state) {
+    return std::any_of(drills.begin(), drills.end(),
+                       [state](const FaultDrill& drill) { return drill.state == state; });
+  };
+  return any(DrillState::kDirty) ? 5 : any(DrillState::kFail) ? 1 : any(DrillState::kError) ? 3 : 0;
+}
+
+std::string line_of_drill(const FaultDrill& drill) {
+  std::string line = format("%-8s  %-20s  ", std::string(drill_state_name(drill.state)).c_str(),
+                            drill.fault.c_str());
+  if (drill.state == DrillState::kPass)
+    return line + format("effect proved after %.1f s, clean proved %.2f s after SIGKILL of all",
+                         drill.effective_s, drill.clean_s);
+  return line + drill.reason;
+}
+
+Result<int> faults(const Arguments& arguments) {
+  DoctorFaultsOptions options;
+  for (const std::string& name : split(arguments.get("--only"), ','))
+    if (!name.empty()) options.only.push_back(name);
+  if (!arguments.has("--json"))
+    options.progress = [](const FaultDrill& drill) {
+      std::printf("%s\n", line_of_drill(drill).c_str());
+      std::fflush(stdout);
+    };
+  std::fprintf(stderr,
+               "every fault in a lab of its own: injected, its keepers killed, proved clean\n");
+  const std::vector<FaultDrill> drills = TRY(doctor_faults(options));
+  if (!arguments.has("--json")) return exit_code(drills);
+  Json list = Json::array();
+  for (const FaultDrill& drill : drills)
+    list.push_back({{"fault", drill.fault},
+                    {"status", drill_state_name(drill.state)},
+                    {"reason", drill.reason},
+                    {"effective_s", drill.effective_s},
+                    {"clean_s", drill.clean_s},
+                    {"residual_life", drill.residual_life}});
+  const Json out = {{"drill", "faults"}, {"exit_code", exit_code(drills)}, {"faults", list}};
+  std::printf("%s\n", TRY(print_json(out, 2)).c_str());
+  return exit_code(drills);
+}
+
 }  // namespace
 
 int doctor_main(std::span<const std::string> args) {
@@ -126,13 +175,13 @@ int doctor_main(std::span<const std::string> args) {
     std::fputs(kHelp, stdout);
     return 0;
   }
-  if (words.size() != 1 || words[0] != "load") {
+  if (words.size() != 1 || (words[0] != "load" && words[0] != "faults")) {
     std::fprintf(stderr, "mixproof doctor: there is no drill \"%s\"\n%s",
                  words.size() > 1 ? words[1].c_str() : words[0].c_str(), kHelp);
     return 4;
   }
   std::signal(SIGPIPE, SIG_IGN);
-  const Result<int> code = load(*arguments);
+  const Result<int> code = words[0] == "load" ? load(*arguments) : faults(*arguments);
   return code.ok() ? *code : command_failed("doctor", code.error());
 }
 
