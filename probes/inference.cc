@@ -280,10 +280,11 @@ class InferenceLoad final : public Probe {
     std::int64_t until = end_.stopped ? 0 : phases_.back().end_ns;
     for (std::size_t p = 0; p < phases_.size(); ++p)
       if (ends_[p] <= ended_at_) until = std::max(until, phases_[p].end_ns);
-    for (const Json& row :
-         inference::arrivals_rows(arrivals_, phases_, schedule_, recorder_->delays, until,
-                                  static_cast<int>(share_.workers)))
+    for (Json& row : inference::arrivals_rows(arrivals_, phases_, schedule_, recorder_->delays,
+                                              until, static_cast<int>(share_.workers))) {
+      if (share_.workers > 1) row["worker"] = share_.worker;
       rows.row(row);
+    }
   }
 
   // Whether the server counts the tokens. The error names the URL.

@@ -129,6 +129,7 @@ struct RowReader {
     ArrivalTest test{.node = text_at(row, "node"),
                      .phase = text_at(row, "phase"),
                      .process = text_at(row, "process"),
+                     .worker = integer_at(row, "worker"),
                      .n = integer_at(row, "n", -1),
                      .deterministic = flag_at(row, "deterministic"),
                      .moved = number_at(row, "moved"),
@@ -264,7 +265,7 @@ void sort_load(LoadEvidence& load) {
   });
   std::sort(load.arrival_tests.begin(), load.arrival_tests.end(),
             [](const ArrivalTest& a, const ArrivalTest& b) {
-              return std::tie(a.phase, a.node) < std::tie(b.phase, b.node);
+              return std::tie(a.phase, a.node, a.worker) < std::tie(b.phase, b.node, b.worker);
             });
   std::sort(load.checkpoints.begin(), load.checkpoints.end(),
             [](const CheckpointPart& a, const CheckpointPart& b) {

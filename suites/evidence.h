@@ -92,7 +92,7 @@ struct NewAttempt {
 // What a load found out about the times of its requests in a phase (row `arrivals`).
 struct ArrivalTest {
   std::string node, phase, process;
-  std::int64_t n = 0;
+  std::int64_t worker = 0, n = 0;
   bool deterministic = false;
   double moved = 0, gap_distance = 0;
   struct Gaps {
@@ -109,7 +109,7 @@ struct LoadEvidence {
   std::vector<CheckpointPart> checkpoints;
   std::vector<Resumption> resumptions;
   std::vector<NewAttempt> attempts;
-  std::vector<ArrivalTest> arrival_tests;  // by phase and node
+  std::vector<ArrivalTest> arrival_tests;  // by phase, node and worker
   std::int64_t bad_rows = 0;  // rows that contradict themselves or lack what they must have
   std::string first_bad_row;
   std::string unmapped_node;  // a node without any clock row

@@ -281,15 +281,38 @@ std::string gaps_trouble(const ArrivalTest& test) {
   return "";
 }
 
-// Of the phases that touch [from, until).
-std::string arrivals_trouble(const Evidence& all, const LoadEvidence& evidence, std::int64_t from,
-                             std::int64_t until) {
+// Each worker tests its requests of each phase that it has run to its end, once it has ended
+// itself. Without that nobody knows how they arrived.
+std::string arrivals_trouble_in(const LoadPlan& plan, const LoadEvidence& evidence,
+                                const std::string& phase, bool complete) {
+  std::set<std::int64_t> workers;
   for (const ArrivalTest& test : evidence.arrival_tests) {
-    const auto phase = all.phases.find(test.phase);
-    if (phase == all.phases.end() || phase->second.begin >= until || phase->second.end <= from)
-      continue;
+    if (test.phase != phase) continue;
+    workers.insert(test.worker);
     if (const std::string trouble = gaps_trouble(test); !trouble.empty())
-      return "the requests of " + test.phase + " did not arrive as declared: " + trouble;
+      return "the requests of " + phase + " did not arrive as declared: " + trouble;
+  }
+  const bool has_arrivals = member(plan.params, "arrivals") != nullptr;
+  if (!complete || !has_arrivals || std::ssize(workers) >= std::ssize(plan.nodes)) return "";
+  if (workers.empty())
+    return "no arrivals row tells whether the requests of " + phase + " arrived as declared";
+  return format(
+      "arrivals rows of %zu of %zu workers tell whether the requests of %s arrived as "
+      "declared",
+      workers.size(), plan.nodes.size(), phase.c_str());
+}
+
+// Of the phases that touch [from, until).
+std::string arrivals_trouble(const JudgeInput& input, const LoadPlan& plan,
+                             const LoadEvidence& evidence, std::int64_t from, std::int64_t until) {
+  for (const PhasePlan& phase : input.plan.phases) {
+    const auto window = input.evidence.phases.find(phase.name);
+    if (std::find(phase.run.begin(), phase.run.end(), plan.name) == phase.run.end() ||
+        window == input.evidence.phases.end() || window->second.begin >= until ||
+        window->second.end <= from)
+      continue;
+    std::string trouble = arrivals_trouble_in(plan, evidence, phase.name, window->second.complete);
+    if (!trouble.empty()) return trouble;
   }
   return "";
 }
@@ -345,8 +368,7 @@ std::string measurement_trouble(const JudgeInput& input, const std::string& load
   const auto evidence = input.evidence.loads.find(load);
   if (plan->probe != "inference" || evidence == input.evidence.loads.end()) return "";
   std::string trouble = client_trouble(*plan, evidence->second, from, until);
-  return trouble.empty() ? arrivals_trouble(input.evidence, evidence->second, from, until)
-                         : trouble;
+  return trouble.empty() ? arrivals_trouble(input, *plan, evidence->second, from, until) : trouble;
 }
 
 double client_error_s(const JudgeInput& input, const std::string& load, std::int64_t from,

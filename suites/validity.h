@@ -31,6 +31,8 @@ std::vector<Problem> phase_problems(const JudgeInput& input, const std::string& 
 // - requests that did not arrive as declared (row `arrivals`) in a phase that touches that time: a
 // test of the realised gaps has p below 0.001 and below a tenth of the schedule's own, or below
 // 1e-6; or, where the times hold no chance, more than 5 % of the gaps moved,
+// - such a row missing, of any worker, for a phase that touches that time and was run to its end
+// (of one that was cut short there is none),
 // - the clock of one of its nodes stepped or is not known well enough.
 // Only the clock applies to loads other than inference.
 std::string measurement_trouble(const JudgeInput& input, const std::string& load, std::int64_t from,

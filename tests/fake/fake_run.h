@@ -130,6 +130,7 @@ struct FakeRun {
   double trainer_slowdown = 1.1;         // in contention and stall
   bool injected = true, effective = true, clean = true, dirty = false;
   bool trainer_rows = true, user_rows = true, second_rank = true;
+  bool arrivals_rows = true;
   double pause_s = 4;                        // how long it really lasted
   std::string outcome_in_contention = "OK";  // of one request
   std::string all_outcomes_in_contention = "OK", all_outcomes_in_baseline = "OK";
@@ -247,6 +248,7 @@ class FakeRows {
   void requests(const PhasePlan& phase, const std::string& load) {
     const std::string node = plan_.load(load)->nodes[0];
     const double rate = 8;
+    const std::int64_t first = index_;
     int slow = run_.violations;
     bool odd_one = run_.outcome_in_contention != "OK";
     for (double at_s = phase.begin_s;
@@ -292,6 +294,28 @@ class FakeRows {
            {"cpu", run_.client_cpu},
            {"steal", run_.client_steal},
            {"dropped", 0}});
+    const bool ended = phase.name != run_.last_phase || run_.complete;
+    if (run_.arrivals_rows && ended) arrivals(phase, load, index_ - first);
+  }
+
+  // Of requests that came as declared.
+  void arrivals(const PhasePlan& phase, const std::string& load, std::int64_t n) {
+    const Json gaps = {{"n", n - 1},      {"ks", 0.05},          {"ks_p", 0.5},
+                       {"dispersion", 1}, {"dispersion_p", 0.5}, {"cells", n / 5}};
+    add({{"row", "arrivals"},
+         {"load", load},
+         {"node", plan_.load(load)->nodes[0]},
+         {"phase", phase.name},
+         {"process", "poisson"},
+         {"deterministic", false},
+         {"every", 1},
+         {"n", n},
+         {"unsent", 0},
+         {"moved", 0},
+         {"tolerance_s", 0.001},
+         {"gap_distance", 0.01},
+         {"scheduled", gaps},
+         {"realised", gaps}});
   }
 
   void steps(const PhasePlan& phase, const std::string& load) {

@@ -59,7 +59,10 @@ class WorkerRole final : public SimRole {
   void on_line(std::string_view line) {
     const Json message = *parse_json(line, "worker");
     if (const Json* spec = member(message, "worker")) return begin(*spec);
-    if (text_at(message, "do") == "stop") done_ = true;
+    if (text_at(message, "do") == "stop") {
+      tell_arrivals();
+      done_ = true;
+    }
     if (text_at(message, "do") == "go") go(message.at("phases"));
   }
 
@@ -182,7 +185,10 @@ class WorkerRole final : public SimRole {
   // Ten requests a second, over the engines of the other nodes in turn.
   void schedule(Time at, int index) {
     if (at >= end()) {
-      process_.after(std::chrono::milliseconds(500), [this] { finish(); });
+      process_.after(std::chrono::milliseconds(500), [this] {
+        tell_arrivals();
+        finish();
+      });
       return;
     }
     process_.at(Clock::kMonotonic, at, [this, at, index] {
@@ -206,6 +212,24 @@ class WorkerRole final : public SimRole {
   void client_row(Time at) {
     say({{"row",
           {{"row", "client"}, {"at", at.count()}, {"cpu", 0.2}, {"steal", 0}, {"dropped", 0}}}});
+  }
+
+  // Of the phases that were run to their end, as the real load does when it ends.
+  void tell_arrivals() {
+    if (text_at(spec_, "probe") != "inference" || !phases_.is_array()) return;
+    for (const Json& phase : phases_)
+      if (Time(integer_at(phase, "end_ns")) <= process_.now(Clock::kMonotonic))
+        say({{"row",
+              {{"row", "arrivals"},
+               {"phase", text_at(phase, "name")},
+               {"process", "constant"},
+               {"deterministic", true},
+               {"every", 1},
+               {"n", (integer_at(phase, "end_ns") - integer_at(phase, "begin_ns")) / 100'000'000},
+               {"unsent", 0},
+               {"moved", 0},
+               {"tolerance_s", 0.001},
+               {"gap_distance", 0}}}});
   }
 
   void row(Time scheduled, int index, const std::string& outcome) {

@@ -32,9 +32,9 @@ Json row(const char* phase, const Json& realised, const Json& scheduled = gaps(0
           {"realised", realised}};
 }
 
-// Of the contention phase.
-std::string trouble_with(const std::vector<Json>& rows) {
-  FakeRun run;
+// Of the contention phase, of which only these rows tell how its requests arrived.
+std::string trouble_with(const std::vector<Json>& rows, FakeRun run = {}) {
+  run.arrivals_rows = false;
   run.extra = rows;
   const Plan plan = run.plan();
   const std::vector<Json> all = run.rows();
@@ -46,7 +46,65 @@ std::string trouble_with(const std::vector<Json>& rows) {
 TEST(ArrivalsValidity, ArrivalsAsDeclaredAreNoTrouble) {
   EXPECT_EQ(trouble_with({row("contention", gaps(0.002, 0.9))}), "");
   // Those of another phase do not matter to this one.
-  EXPECT_EQ(trouble_with({row("baseline", gaps(1e-9, 1e-9))}), "");
+  EXPECT_EQ(trouble_with({row("contention", gaps(0.5, 0.5)), row("baseline", gaps(1e-9, 1e-9))}),
+            "");
+}
+
+TEST(ArrivalsValidity, WithoutTheirRowNobodyKnowsHowTheyArrived) {
+  const std::string missing =
+      "no arrivals row tells whether the requests of contention arrived as declared";
+  EXPECT_EQ(trouble_with({}), missing);
+  EXPECT_EQ(trouble_with({row("baseline", gaps(0.5, 0.5)), row("stall", gaps(0.5, 0.5))}), missing);
+}
+
+TEST(ArrivalsValidity, APhaseThatWasCutShortHasNoRow) {
+  FakeRun cut;
+  cut.last_phase = "contention";
+  cut.complete = false;
+  EXPECT_EQ(trouble_with({}, cut), "");
+}
+
+TEST(ArrivalsValidity, WhoeverHasNoArrivalsNeedsNoRow) {
+  FakeRun run;
+  run.arrivals_rows = false;
+  Plan plan = run.plan();
+  const std::vector<Json> rows = run.rows();
+  const Evidence evidence = read_evidence(plan, rows);
+  const PhaseWindow& window = evidence.phases.at("contention");
+  const auto trouble = [&](const char* load) {
+    return measurement_trouble({plan, evidence}, load, window.settled, window.end);
+  };
+  EXPECT_EQ(trouble("trainer"), "");
+  EXPECT_NE(trouble("users"), "");
+  for (LoadPlan& load : plan.loads) load.params.erase("arrivals");
+  EXPECT_EQ(trouble("users"), "");
+}
+
+// The load was killed in the last phase, or the recording cut before it ended: it had not yet told
+// how the requests of the phases before had arrived.
+TEST(ArrivalsValidity, WithoutItsRowAPhaseIsInconclusiveWhateverItsFiguresSay) {
+  for (const int violations : {0, 60}) {
+    FakeRun run;
+    run.violations = violations;
+    run.arrivals_rows = false;
+    const Plan plan = run.plan();
+    const std::vector<Json> rows = run.rows();
+    const Judgement judged = judge(plan, rows);
+    int found = 0;
+    for (const Json& check : judged.checks) {
+      if (text_at(check, "load") == "trainer") {
+        EXPECT_EQ(text_at(check, "status"), "pass") << check;
+      }
+      if (text_at(check, "load") != "users") continue;
+      ++found;
+      EXPECT_EQ(text_at(check, "status"), "inconclusive") << check;
+      EXPECT_EQ(text_at(check, "reason"), "measurement_invalid");
+      EXPECT_NE(text_at(check, "detail").find("no arrivals row tells whether the requests of "),
+                std::string::npos)
+          << check;
+    }
+    EXPECT_EQ(found, 4);
+  }
 }
 
 TEST(ArrivalsValidity, ArrivalsThatAreNotAsDeclaredVoidTheFigures) {
@@ -68,6 +126,7 @@ TEST(ArrivalsValidity, AScheduleThatIsOddByChanceIsNobodysFault) {
 
 TEST(ArrivalsValidity, OfSeveralWorkersEachCounts) {
   Json second = row("contention", gaps(1e-6, 0.9));
+  second["worker"] = 1;
   second["node"] = "serve-0";
   EXPECT_NE(trouble_with({row("contention", gaps(0.9, 0.9)), second}), "");
 }
@@ -93,6 +152,7 @@ TEST(ArrivalsValidity, ARowWithoutItsTestsIsBad) {
 
 TEST(ArrivalsValidity, TheReportShowsTheFigures) {
   FakeRun run;
+  run.arrivals_rows = false;
   run.extra = {row("contention", gaps(0.4, 0.9))};
   const Plan plan = run.plan();
   const std::vector<Json> rows = run.rows();

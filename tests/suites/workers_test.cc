@@ -25,7 +25,7 @@ struct Scene {
       const std::string kind = text_at(row, "row");
       if (kind == "request" && integer_at(row, "i") % 2 == 1) give_to_second(row);
       if (kind == "request") row["worker"] = integer_at(row, "i") % 2;
-      if (kind == "client") {
+      if (kind == "client" || kind == "arrivals") {
         row["worker"] = 0;
         Json second = row;
         give_to_second(second);
@@ -122,6 +122,30 @@ TEST(Workers, EachMustSayHowBusyItWas) {
   Scene scene;
   scene.erase([](const Json& row) { return is_of(row, "client", 1); });
   EXPECT_EQ(scene.trouble(), "client rows of 1 of 2 workers tell how busy the load generator was");
+}
+
+TEST(Workers, EachMustTestItsArrivals) {
+  Scene scene;
+  scene.erase([](const Json& row) {
+    return is_of(row, "arrivals", 1) && text_at(row, "phase") == "baseline";
+  });
+  EXPECT_EQ(scene.trouble(),
+            "arrivals rows of 1 of 2 workers tell whether the requests of baseline arrived as "
+            "declared");
+  scene.erase([](const Json& row) { return is_of(row, "arrivals", 0); });
+  EXPECT_EQ(scene.trouble(),
+            "no arrivals row tells whether the requests of baseline arrived as declared");
+}
+
+// Two workers on one node are two: neither row stands for both.
+TEST(Workers, ThoseOfOneNodeEachTestTheirArrivals) {
+  Scene scene;
+  for (Json& row : scene.rows)
+    if (is_of(row, "arrivals", 1)) row["node"] = "edge-0";
+  EXPECT_EQ(scene.trouble(), "");
+  for (Json& row : scene.rows)
+    if (is_of(row, "arrivals", 1)) row["worker"] = 0;
+  EXPECT_NE(scene.trouble().find("arrivals rows of 1 of 2 workers"), std::string::npos);
 }
 
 // Two clocks may disagree by a little about which requests lie inside the window.
