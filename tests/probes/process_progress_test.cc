@@ -50,9 +50,9 @@ struct Seen {
   Status checked = ok();
 };
 
-Result<Seen> look(const Json& processes, const std::string& control) {
+Result<Seen> look(const Json& processes, const std::string& control, double window_s = 0.1) {
   const auto probe = spec().create();
-  TRY(read_params({{"processes", processes}, {"window_s", 0.1}, {"control", control}},
+  TRY(read_params({{"processes", processes}, {"window_s", window_s}, {"control", control}},
                   probe->params()));
   fake::RowList rows;
   ProbeContext context{.rows = rows};
@@ -69,7 +69,7 @@ TEST(ProcessProgress, SeesThatAProcessMoves) {
   ASSERT_TRUE(seen.ok()) << seen.error().message;
   ASSERT_EQ(seen->rows.size(), 1u);
   EXPECT_EQ(seen->rows[0]["stopped_share"], 0.0);
-  EXPECT_GT(seen->rows[0]["switches_per_s"].get<double>(), 50);
+  EXPECT_GT(seen->rows[0]["switches_per_s"].get<double>(), 0);  // 1000 on an idle machine
   EXPECT_TRUE(seen->checked.ok());
 }
 
@@ -141,10 +141,10 @@ TEST(ProcessProgress, AProcessThatDiesMeanwhileCountsAgainstBothControls) {
     Json survivor = other.json();
     survivor["name"] = "other";
     std::jthread killer([&busy] {
-      ::usleep(30'000);
+      ::usleep(200'000);
       ::kill(busy.pid(), SIGKILL);
     });
-    const auto seen = look(Json::array({busy.json(), survivor}), control);
+    const auto seen = look(Json::array({busy.json(), survivor}), control, 0.6);
     ASSERT_TRUE(seen.ok());
     ASSERT_EQ(seen->rows.size(), 2u);
     EXPECT_EQ(seen->rows[0]["gone_share"], share) << control;

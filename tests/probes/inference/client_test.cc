@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <thread>
@@ -14,6 +15,9 @@ namespace mixproof::inference {
 namespace {
 
 constexpr std::int64_t kTokens = 6;
+// Where no deadline is tested: a busy machine may be slow, and every answer ends by itself.
+constexpr std::int64_t kPatience = 20 * kSecond;
+constexpr Timeouts kPatient{kPatience, kPatience, kPatience};
 
 class Collector final : public ClientEvents {
  public:
@@ -24,6 +28,7 @@ class Collector final : public ClientEvents {
   std::vector<RequestRecord> records;
   std::vector<std::int64_t> receive_errors;  // our stamp minus the server's, of every token
   std::int64_t seconds = 0, dropped = 0;
+  std::atomic<int> finished_so_far = 0;  // for other threads
 
   std::string_view request(std::int64_t i) override {
     const auto own = models.find(i);
@@ -31,7 +36,10 @@ class Collector final : public ClientEvents {
     text_ = writer.write("0000 able", kTokens);
     return text_;
   }
-  void finished(const RequestRecord& record) override { records.push_back(record); }
+  void finished(const RequestRecord& record) override {
+    records.push_back(record);
+    ++finished_so_far;
+  }
   void second(const ClientSecond& second) override {
     ++seconds;
     dropped += second.dropped;
@@ -47,7 +55,7 @@ class Collector final : public ClientEvents {
 
 struct Setting {
   ClientOptions options{.connections = 1, .max_in_flight = 100};
-  Timeouts timeouts{2 * kSecond, 2 * kSecond, 2 * kSecond};
+  Timeouts timeouts = kPatient;
   bool open_pool = true;
 };
 
@@ -56,7 +64,7 @@ void ask(const std::string& url, Collector& collector, int count, std::int64_t s
          const Endpoint& endpoint, const Setting& setting = {}) {
   auto client = Client::create(endpoint, setting.options).value();
   if (setting.open_pool) {
-    ASSERT_TRUE(client->open_pool(monotonic_ns() + kSecond, {}).ok()) << url;
+    ASSERT_TRUE(client->open_pool(monotonic_ns() + kPatience, {}).ok()) << url;
   }
   std::vector<Send> sends;
   const std::int64_t begin = monotonic_ns();
@@ -134,15 +142,16 @@ TEST(Client, EachDeadlineHasItsClass) {
   RunningNullServer server;
   Setting first;
   first.timeouts.first_token_ns = 60 * kMillisecond;
-  expect(ask_one(server, "stall_first:300", first), Outcome::kTimeoutFirst);
+  expect(ask_one(server, "stall_first:10000", first), Outcome::kTimeoutFirst);
   Setting idle;
   idle.timeouts.idle_ns = 150 * kMillisecond;
-  const RequestRecord silent = ask_one(server, "stall:600", idle);
+  const RequestRecord silent = ask_one(server, "stall:10000", idle);
   expect(silent, Outcome::kTimeoutIdle);
-  EXPECT_LT(silent.end - silent.sched, 600 * kMillisecond);
+  EXPECT_LT(silent.end - silent.sched, 10 * kSecond);
   Setting total;
-  total.timeouts = {80 * kMillisecond, 80 * kMillisecond, 80 * kMillisecond};
-  expect(ask_one(server, "stall:300", total), Outcome::kTimeoutTotal);
+  total.timeouts = {300 * kMillisecond, 300 * kMillisecond, 300 * kMillisecond};
+  expect(ask_one(server, "stall:10000", total), Outcome::kTimeoutTotal);
+  idle.timeouts.idle_ns = 5 * kSecond;
   expect(ask_one(server, "stall:20", idle), Outcome::kOk);
 }
 
@@ -160,7 +169,7 @@ TEST(Client, WhereNobodyListensIsAConnectError) {
   expect(collector.records.front(), Outcome::kConnectError);
   EXPECT_EQ(collector.records.front().detail, "Connection refused");
   auto client = Client::create(endpoint, {}).value();
-  const Status status = client->open_pool(monotonic_ns() + kSecond, {});
+  const Status status = client->open_pool(monotonic_ns() + kPatience, {});
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().message, "connect to " + url + ": Connection refused");
 }
@@ -195,9 +204,9 @@ TEST(Client, LatencyCountsFromTheScheduledTimeWhateverTheClientDid) {
   const Endpoint endpoint = *resolve_endpoint(server.url());
   Collector collector(endpoint, "mixproof");
   auto client = Client::create(endpoint, {.connections = 1}).value();
-  ASSERT_TRUE(client->open_pool(monotonic_ns() + kSecond, {}).ok());
+  ASSERT_TRUE(client->open_pool(monotonic_ns() + kPatience, {}).ok());
   const std::vector<Send> sends = {{0, monotonic_ns() - 150 * kMillisecond, kTokens}};
-  ASSERT_TRUE(client->run(sends, 0, {2 * kSecond, 2 * kSecond, 2 * kSecond}, {}, collector).ok());
+  ASSERT_TRUE(client->run(sends, 0, kPatient, {}, collector).ok());
   const RequestRecord& record = collector.records.at(0);
   expect(record, Outcome::kOk);
   EXPECT_GE(record.first - record.sched, 150 * kMillisecond);
@@ -210,7 +219,7 @@ TEST(Client, KeepsConnectionsAndOpensMoreWhenItNeedsThem) {
   Setting setting;
   setting.options.connections = 2;
   Collector apart(endpoint, "mixproof");
-  ask(server.url(), apart, 6, 15 * kMillisecond, endpoint, setting);
+  ask(server.url(), apart, 6, 100 * kMillisecond, endpoint, setting);
   for (const RequestRecord& record : apart.records) expect(record, Outcome::kOk);
   const std::int64_t opened = server.counts.connections;
   EXPECT_GE(opened, 2);
@@ -226,7 +235,7 @@ TEST(Client, ReconnectsOnceWhenAReusedConnectionIsClosedBeforeTheFirstByte) {
   RunningNullServer server;
   const Endpoint endpoint = *resolve_endpoint(server.url());
   Collector collector(endpoint, "drop_reused");
-  ask(server.url(), collector, 3, 60 * kMillisecond, endpoint);
+  ask(server.url(), collector, 3, 300 * kMillisecond, endpoint);
   std::int64_t reconnects = 0;
   for (const RequestRecord& record : collector.records) {
     expect(record, Outcome::kOk);
@@ -243,7 +252,7 @@ TEST(Client, AStalledServerShowsInEveryRequestThatWasDueMeanwhile) {
   RunningNullServer server(2, 0);
   const Endpoint endpoint = *resolve_endpoint(server.url());
   Collector collector(endpoint, "mixproof");
-  collector.models[10] = "freeze:300";
+  collector.models[10] = "freeze:1000";
   Setting setting;
   setting.options.connections = 4;
   ask(server.url(), collector, 50, 10 * kMillisecond, endpoint, setting);
@@ -252,13 +261,13 @@ TEST(Client, AStalledServerShowsInEveryRequestThatWasDueMeanwhile) {
   const std::int64_t frozen_at = collector.records[10].send;
   for (const RequestRecord& record : collector.records) {
     expect(record, Outcome::kOk);
-    const std::int64_t left = frozen_at + 300 * kMillisecond - record.sched;
+    const std::int64_t left = frozen_at + kSecond - record.sched;
     if (record.i > 10 && left > 0) {
       EXPECT_GE(record.first - record.sched, left) << record.i;
     }
   }
-  EXPECT_GE(collector.records[13].first - collector.records[13].sched, 250 * kMillisecond);
-  EXPECT_LT(collector.records[5].first - collector.records[5].sched, 250 * kMillisecond);
+  EXPECT_GE(collector.records[13].first - collector.records[13].sched, 950 * kMillisecond);
+  EXPECT_LT(collector.records[5].first - collector.records[5].sched, 950 * kMillisecond);
 }
 
 TEST(Client, ItsStampsFollowThoseOfTheServer) {
@@ -270,7 +279,8 @@ TEST(Client, ItsStampsFollowThoseOfTheServer) {
   ASSERT_EQ(errors.size(), 20u * kTokens);
   std::sort(errors.begin(), errors.end());
   EXPECT_GT(errors.front(), 0);
-  EXPECT_LT(errors[errors.size() / 2], 20 * kMillisecond);  // 20 us on an idle machine
+  // 20 us on an idle machine; on a busy one a few must be read at once.
+  EXPECT_LT(errors[errors.size() / 10], 20 * kMillisecond);
 }
 
 TEST(Client, SpreadsOverSeveralServersAsTheScheduleSays) {
@@ -279,11 +289,11 @@ TEST(Client, SpreadsOverSeveralServersAsTheScheduleSays) {
                                            *resolve_endpoint(two.url())};
   Collector collector(endpoints[0], "mixproof");
   auto client = Client::create(endpoints, {.connections = 2, .max_in_flight = 100}).value();
-  ASSERT_TRUE(client->open_pool(monotonic_ns() + kSecond, {}).ok());
+  ASSERT_TRUE(client->open_pool(monotonic_ns() + kPatience, {}).ok());
   std::vector<Send> sends;
   for (int i = 0; i < 9; ++i)
     sends.push_back({i, monotonic_ns(), kTokens, static_cast<std::uint32_t>(i % 3 == 0 ? 1 : 0)});
-  ASSERT_TRUE(client->run(sends, 0, {2 * kSecond, 2 * kSecond, 2 * kSecond}, {}, collector).ok());
+  ASSERT_TRUE(client->run(sends, 0, kPatient, {}, collector).ok());
   EXPECT_EQ(one.counts.requests, 6);
   EXPECT_EQ(two.counts.requests, 3);
   ASSERT_EQ(collector.records.size(), 9u);
@@ -304,11 +314,11 @@ TEST(Client, OneServerThatIsNotThereSpoilsOnlyItsOwnRequests) {
                                            *resolve_endpoint(nowhere)};
   Collector collector(endpoints[0], "mixproof");
   auto client = Client::create(endpoints, {.connections = 1, .max_in_flight = 100}).value();
-  EXPECT_EQ(client->open_pool(monotonic_ns() + kSecond, {}).error().message,
+  EXPECT_EQ(client->open_pool(monotonic_ns() + kPatience, {}).error().message,
             "connect to " + nowhere + ": Connection refused");
   const std::vector<Send> sends = {{0, monotonic_ns(), kTokens, 0},
                                    {1, monotonic_ns(), kTokens, 1}};
-  ASSERT_TRUE(client->run(sends, 0, {2 * kSecond, 2 * kSecond, 2 * kSecond}, {}, collector).ok());
+  ASSERT_TRUE(client->run(sends, 0, kPatient, {}, collector).ok());
   for (const RequestRecord& record : collector.records)
     expect(record, record.i == 0 ? Outcome::kOk : Outcome::kConnectError);
 }
@@ -316,21 +326,25 @@ TEST(Client, OneServerThatIsNotThereSpoilsOnlyItsOwnRequests) {
 TEST(Client, StopsAtOnceAndLeavesOutWhatWasInFlight) {
   RunningNullServer server;
   const Endpoint endpoint = *resolve_endpoint(server.url());
-  Collector collector(endpoint, "stall_first:5000");
+  Collector collector(endpoint, "stall_first:10000");
   collector.models[0] = "mixproof";
   auto client = Client::create(endpoint, {.connections = 1}).value();
   const std::int64_t begin = monotonic_ns();
   const std::vector<Send> sends = {
       {0, begin}, {1, begin + 50 * kMillisecond}, {2, begin + 20 * kSecond}};
   std::stop_source source;
-  std::jthread stopper([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  std::atomic<std::int64_t> asked = 0;
+  std::jthread stopper([&] {  // one answered, one in flight, one not yet due
+    const std::int64_t deadline = begin + 10 * kSecond;
+    while (monotonic_ns() < deadline &&
+           (collector.finished_so_far < 1 || server.counts.requests < 2))
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    asked = monotonic_ns();
     source.request_stop();
   });
   const Result<RunEnd> end =
-      client->run(sends, begin + 20 * kSecond, {10 * kSecond, 10 * kSecond, 10 * kSecond},
-                  source.get_token(), collector);
-  EXPECT_LT(monotonic_ns() - begin, kSecond);
+      client->run(sends, begin + 20 * kSecond, kPatient, source.get_token(), collector);
+  EXPECT_LT(monotonic_ns() - asked, 5 * kSecond);
   ASSERT_TRUE(end.ok());
   EXPECT_TRUE(end->stopped);
   EXPECT_EQ(end->left_out, (std::vector<std::int64_t>{1}));

@@ -87,8 +87,8 @@ TEST(Instrument, AStoppedServerAnswersNobodyUntilItGoesOn) {
 }
 
 TEST(Instrument, WithSlotsTheRestWaitTheirTurn) {
-  const NullServerProcess server = server_with({.ttft_ms = 20, .gap_ms = 10, .slots = 2});
-  const auto run = run_client(job_for(server, 8, 0));  // answers of 40 ms, two at once
+  const NullServerProcess server = server_with({.ttft_ms = 80, .gap_ms = 40, .slots = 2});
+  const auto run = run_client(job_for(server, 8, 0));  // answers of 160 ms, two at once
   ASSERT_TRUE(run.ok()) << run.error().message;
   std::vector<std::int64_t> first;
   for (const SeenRequest& request : run->requests) {
@@ -97,8 +97,8 @@ TEST(Instrument, WithSlotsTheRestWaitTheirTurn) {
   }
   std::sort(first.begin(), first.end());
   for (std::size_t i = 0; i < first.size(); ++i)  // pairs, one after the other
-    EXPECT_GE(first[i], static_cast<std::int64_t>(i / 2) * 40 * kMillisecond) << i;
-  const NullServerProcess free = server_with({.ttft_ms = 20, .gap_ms = 10});
+    EXPECT_GE(first[i], static_cast<std::int64_t>(i / 2) * 160 * kMillisecond) << i;
+  const NullServerProcess free = server_with({.ttft_ms = 80, .gap_ms = 40});
   const auto at_once = run_client(job_for(free, 8, 0));
   ASSERT_TRUE(at_once.ok());
   for (const SeenRequest& request : at_once->requests)
