@@ -56,6 +56,8 @@ class Running {
  public:
   static Result<std::unique_ptr<Running>> start(std::vector<std::string> argv, std::string log,
                                                 std::string cgroup = "") {
+    // Words of an earlier command under that name are not this one's.
+    std::ofstream(log, std::ios::trunc).flush();
     Spawned child = TRY(spawn_process({.argv = std::move(argv),
                                        .environment = {},
                                        .cgroup = std::move(cgroup),
