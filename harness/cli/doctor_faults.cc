@@ -161,7 +161,7 @@ class Drill {
   }
 
   FaultDrill go() {
-    const Status status = spec_.effect == Effect::kOneShot ? one_shot() : sustained();
+    const Status status = drill();
     if (!status.ok()) end(DrillState::kError, status.error().message);
     return out_;
   }
@@ -233,27 +233,17 @@ class Drill {
     return false;
   }
 
-  Status sustained() {
+  Status drill() {
     TRY(start_victim());
     if (!TRY(possible())) return ok();
     const auto begin = Clock::now();
     const auto command = TRY(inject());
-    if (!becomes(*command, "effective")) return prove_clean(Clock::now(), false);
-    out_.effective_s = seconds_since(begin);
-    const auto killed = Clock::now();
-    kill_all(*command);
-    return prove_clean(killed, true);
-  }
-
-  // Nothing of it is left to be killed for; what it hit is gone, and the journal says clean.
-  Status one_shot() {
-    TRY(start_victim());
-    if (!TRY(possible())) return ok();
-    const auto begin = Clock::now();
-    const auto command = TRY(inject());
-    if (!becomes(*command, "effective")) return prove_clean(Clock::now(), false);
-    out_.effective_s = seconds_since(begin);
-    return prove_clean(Clock::now(), true);
+    const bool effective = becomes(*command, "effective");
+    if (effective) out_.effective_s = seconds_since(begin);
+    const auto since = Clock::now();
+    // Nobody keeps what is over at once.
+    if (effective && spec_.effect == Effect::kSustained) kill_all(*command);
+    return prove_clean(since, effective);
   }
 
   // Stopped first, so that none acts on the death of another.
