@@ -42,7 +42,10 @@ Result<NullRequest> parse_null_request(std::string_view body) {
   const Json json = TRY(parse_json(body, "request"));
   NullRequest request;
   request.model = text_at(json, "model", "mixproof");
-  request.tokens = std::clamp<std::int64_t>(integer_at(json, "max_tokens", 16), 0, kMaxTokens);
+  // The newer name, which some clients send instead, wins where both are there.
+  const std::int64_t asked =
+      integer_at(json, "max_completion_tokens", integer_at(json, "max_tokens", 16));
+  request.tokens = std::clamp<std::int64_t>(asked, 0, kMaxTokens);
   const std::size_t colon = request.model.find(':');
   const std::string name = request.model.substr(0, colon);
   for (const auto& [known, manner] : kManners)

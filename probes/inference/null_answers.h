@@ -36,7 +36,7 @@ struct NullRequest {
   std::string model;
   Manner manner = Manner::kPlain;
   std::int64_t pause_ns = 0;  // of stall, stall_first and freeze
-  std::int64_t tokens = 16;   // max_tokens
+  std::int64_t tokens = 16;   // max_completion_tokens, else max_tokens
 };
 
 // Of the body of a chat/completions request; a model that names no misbehaviour is served plainly.

@@ -31,9 +31,9 @@ struct NullServerOptions {
 
 // Serves until stopped. kRefused when the port is taken.
 //
-//   POST .../v1/chat/completions   max_tokens tokens; head and role chunk at once, first token
-//   after
-//                                  ttft_ms; with slots, from when it has one
+//   POST .../v1/chat/completions   max_completion_tokens (else max_tokens) tokens; head and role
+//                                  chunk at once, first token after ttft_ms; with slots, from when
+//                                  it has one
 //   GET  /health                   200 {"status": "ok"}
 //   GET  /counts                   connections, requests, answers, tokens so far
 //   GET  /arrivals                 when each POST was read, CLOCK_MONOTONIC ns in the order of

@@ -131,10 +131,11 @@ inline Result<PeerFigures> run_guidellm(const std::string& venv, const std::stri
   const std::string out = folder + "/guidellm.json";
   std::filesystem::remove(out);
   TRY(output_of(format(
-      "cd %s && %s/bin/guidellm benchmark run --target %s --model mixproof "
-      "--profile poisson --rate %.0f --max-seconds %.0f "
-      "--data prompt_tokens=16,output_tokens=64 --processor %s "
-      "--output-path %s 2>&1",
+      "cd %s && %s/bin/guidellm run --backend kind=openai_http,target=%s,model=mixproof "
+      "--profile kind=poisson,rate=%.0f --constraint kind=max_duration,seconds=%.0f "
+      "--data kind=synthetic_text,prompt_tokens=16,output_tokens=64 "
+      "--tokenizer kind=huggingface_auto,model=%s --output kind=json,path=%s "
+      "--disable-console 2>&1",
       folder.c_str(), venv.c_str(), url.c_str(), rate, seconds, tokenizer.c_str(), out.c_str())));
   return guidellm_figures(out);
 }
