@@ -29,8 +29,8 @@
 //   client    at, cpu (share of one core), steal (share), dropped, worker where there are several
 //   once a second, by each worker of an inference load
 //   arrivals  phase, process, deterministic, every, n, unsent, moved, gap_distance, tolerance_s,
-//             scheduled{}, realised{} (each n, ks, ks_p, dispersion, dispersion_p, cells; null
-//             where n is too small)     whether the requests of a phase were due, and were sent, as
+//             scheduled{}, realised{} (each n, ks, ks_p, dispersion, dispersion_p, cells; null where
+//             n is too small)     whether the requests of a phase were due, and were sent, as
 //             declared, one a phase and worker: Kolmogorov-Smirnov distance of the gaps, rate taken
 //             out, and index of dispersion of the counts, both with their p; ks_p of the realised
 //             gaps allows for tolerance_s of lateness; not for deterministic arrivals (a constant
@@ -60,11 +60,10 @@
 //             was an answer, addresses[{address, sent, answered}], moment, control, fault
 //             echoes to a node, over the best of its addresses
 //   sample    metric, value, unit, labels{}               any other probe's number
-//   signal    signal, instance, tick, at, took (ns, of the answer), value or no_data (why there is
-//   none)
-//             one instance of a signal at one sample; ticks count from 0, and each has a row of
-//             every instance. Of counters value is the increase since the sample at `since`, and
-//             resets says how many had begun anew
+//   signal    signal, instance, tick, at, took (ns, of the answer), value or no_data
+//             (why there is none): one instance of a signal at one sample; ticks count from 0, and
+//             each has a row of every instance. Of counters value is the increase since the sample
+//             at `since`, and resets says how many had begun anew
 //   abort     abort (id), at, value (null: for want of data), detail     a condition that ended the
 //   run; a stop row follows
 //   fault     fault (id), state, node, at, detail, evidence{}   planned armed injected effective
@@ -87,8 +86,8 @@
 //             service instance or a fault id of the plan; at may be missing: then it touches every
 //             phase
 //   note      message                                     for people
-//   stop      at, why (end | signal 2 | abort ID: ... | error: ...)       the run leaves its
-//   timeline end       at                                          last row of a complete recording
+//   stop      at, why (end | signal 2 | abort ID: ... | error: ...)   it leaves its timeline
+//   end       at                                          last row of a complete recording
 #pragma once
 
 #include <cstdint>

@@ -40,8 +40,8 @@ constexpr const char* kHelp =
     "                      loop on its processor does to it\n"
     "  --json              the checks as JSON on stdout\n"
     "\n"
-    "exit status: 0 all pass (or, of faults, cannot be here); 1 one fails; 2 one is inconclusive; 3 one could not be\n"
-    "made; 4 wrong usage; 5 a fault was not proved clean\n";
+    "exit status: 0 all pass (of faults: those that can be here); 1 one fails; 2 one is inconclusive, or no fault can\n"
+    "be here; 3 one could not be made; 4 wrong usage; 5 a fault was not proved clean\n";
 
 int exit_code(const std::vector<SelfCheck>& checks) {
   bool error = checks.empty(), inconclusive = false;
@@ -123,15 +123,21 @@ int exit_code(const std::vector<FaultDrill>& drills) {
     return std::any_of(drills.begin(), drills.end(),
                        [state](const FaultDrill& drill) { return drill.state == state; });
   };
-  return any(DrillState::kDirty) ? 5 : any(DrillState::kFail) ? 1 : any(DrillState::kError) ? 3 : 0;
+  // Where none could be here, nothing was shown.
+  return any(DrillState::kDirty)   ? 5
+         : any(DrillState::kFail)  ? 1
+         : any(DrillState::kError) ? 3
+         : any(DrillState::kPass)  ? 0
+                                   : 2;
 }
 
 std::string line_of_drill(const FaultDrill& drill) {
   std::string line = format("%-8s  %-20s  ", std::string(drill_state_name(drill.state)).c_str(),
                             drill.fault.c_str());
   if (drill.state == DrillState::kPass)
-    return line + format("effect proved after %.1f s, clean proved %.2f s after SIGKILL of all",
-                         drill.effective_s, drill.clean_s);
+    return line + format("effect proved after %.1f s, clean proved %.2f s %s", drill.effective_s,
+                         drill.clean_s,
+                         drill.killed ? "after SIGKILL of all" : "later (over at once)");
   return line + drill.reason;
 }
 
@@ -153,6 +159,7 @@ Result<int> faults(const Arguments& arguments) {
     list.push_back({{"fault", drill.fault},
                     {"status", drill_state_name(drill.state)},
                     {"reason", drill.reason},
+                    {"killed", drill.killed},
                     {"effective_s", drill.effective_s},
                     {"clean_s", drill.clean_s},
                     {"residual_life", drill.residual_life}});

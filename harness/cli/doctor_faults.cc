@@ -17,6 +17,7 @@
 #include "harness/base/spawn.h"
 #include "harness/base/text.h"
 #include "harness/cli/command.h"
+#include "harness/cli/signals_held.h"
 #include "harness/controller/lab.h"
 
 namespace mixproof {
@@ -136,9 +137,10 @@ class DrillLab {
     request.shared_bytes = 64 << 20;
     std::unique_ptr<DrillLab> out(new DrillLab);
     out->lab_ = TRY(lab_up(request));
-    TRY(lab_claim(out->lab_));
-    // Of agents that are started by hand; stays with the lab.
-    for (const LabNode& node : out->lab_.nodes) TRY(cgroup_create(node.cgroup + "/by-hand", ""));
+    if (Status ready = out->prepare(); !ready.ok()) {
+      static_cast<void>(out->take_down());
+      return std::move(ready).error();
+    }
     return out;
   }
   Status take_down() { return lab_down(lab_.name); }
@@ -150,6 +152,12 @@ class DrillLab {
 
  private:
   DrillLab() = default;
+  Status prepare() const {
+    TRY(lab_claim(lab_));
+    // Of agents that are started by hand; stays with the lab.
+    for (const LabNode& node : lab_.nodes) TRY(cgroup_create(node.cgroup + "/by-hand", ""));
+    return ok();
+  }
   Lab lab_;
 };
 
@@ -209,7 +217,8 @@ class Drill {
     if (!eventually(Clock::now() + kDryRunTime, [&] { return command->ended(); }))
       return Error{Code::kTimeout, "its plan was not made in time"};
     if (command->status() == 0) return true;
-    end(DrillState::kNotHere, command->last_words());
+    const bool refused = command->status() == 4 || command->status() == 6;
+    end(refused ? DrillState::kNotHere : DrillState::kError, command->last_words());
     return false;
   }
 
@@ -241,8 +250,10 @@ class Drill {
     const bool effective = becomes(*command, "effective");
     if (effective) out_.effective_s = seconds_since(begin);
     const auto since = Clock::now();
-    // Nobody keeps what is over at once.
-    if (effective && spec_.effect == Effect::kSustained) kill_all(*command);
+    // Nobody keeps what is over at once. What did not work must not begin after the proof.
+    const bool kept = spec_.effect == Effect::kSustained || !effective;
+    out_.killed = kept && !command->ended();
+    if (out_.killed) kill_all(*command);
     return prove_clean(since, effective);
   }
 
@@ -320,14 +331,20 @@ std::string_view drill_state_name(DrillState state) {
 
 Result<std::vector<FaultDrill>> doctor_faults(const DoctorFaultsOptions& options) {
   const std::vector<const FaultSpec*> specs = TRY(chosen(options.only));
+  const SignalsHeld held;
   const std::unique_ptr<DrillLab> lab = TRY(DrillLab::make());
   std::vector<FaultDrill> out;
   for (const FaultSpec* spec : specs) {
+    if (held.arrived() != 0) break;
     out.push_back(Drill(*lab, *spec).go());
     if (options.progress) options.progress(out.back());
     if (out.back().state == DrillState::kDirty) break;  // the node takes no further fault
   }
   TRY(lab->take_down());
+  // Whoever ignores the signal must not take some drills for all of them.
+  if (held.arrived() != 0)
+    return Error{Code::kSystem, format("interrupted after %zu of %zu drills; their lab is gone",
+                                       out.size(), specs.size())};
   return out;
 }
 

@@ -18,7 +18,8 @@ std::string_view drill_state_name(DrillState state);
 struct FaultDrill {
   std::string fault, residual_life;
   DrillState state = DrillState::kError;
-  std::string reason;  // unless passed
+  std::string reason;   // unless passed
+  bool killed = false;  // its controller, agents and guard were; not of what is over at once
   double effective_s = 0,
          clean_s = 0;  // command to effect proved; SIGKILL to clean proved. 0: not reached
 };
@@ -29,7 +30,7 @@ struct DoctorFaultsOptions {
 };
 
 // In the order of names. An error when no lab can be made, or not be taken down again. Blocks for
-// some seconds a fault.
+// some seconds a fault; a signal waits for the drill under way and for the lab to be gone.
 Result<std::vector<FaultDrill>> doctor_faults(const DoctorFaultsOptions& options);
 
 }  // namespace mixproof

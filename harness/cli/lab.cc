@@ -11,6 +11,7 @@
 
 #include "harness/base/json.h"
 #include "harness/base/text.h"
+#include "harness/cli/signals_held.h"
 #include "harness/controller/lab.h"
 
 namespace mixproof {
@@ -119,32 +120,6 @@ std::string names_of(const std::vector<Lab>& all) {
   for (const Lab& lab : all) names.push_back(lab.name);
   return join(names, ", ");
 }
-
-// Ctrl-C and its like wait until a lab is made or cleared as a whole.
-class SignalsHeld {
- public:
-  SignalsHeld() {
-    sigemptyset(&held_);
-    for (const int signal : kSignals) sigaddset(&held_, signal);
-    ::sigprocmask(SIG_BLOCK, &held_, &before_);
-  }
-  ~SignalsHeld() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsHeld(const SignalsHeld&) = delete;
-  SignalsHeld& operator=(const SignalsHeld&) = delete;
-
-  int arrived() const {  // 0: none
-    sigset_t pending;
-    ::sigpending(&pending);
-    for (const int signal : kSignals) {
-      if (sigismember(&pending, signal) == 1) return signal;
-    }
-    return 0;
-  }
-
- private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-  sigset_t held_, before_;
-};
 
 Result<int> up(std::span<const std::string> args) {
   const Words words = TRY(read_words(args, {"--nodes", "--name", "--link-rate"}, {}));

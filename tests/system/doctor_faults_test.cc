@@ -32,6 +32,16 @@ TEST_F(DoctorFaults, EveryFaultWorksHereAndIsGoneOrSaysWhyItCannotBeHere) {
   EXPECT_GE(passed, 4u) << "process_pause, process_kill, net_drop and disk_fill work in any lab";
 }
 
+// A shell lets its background commands ignore Ctrl-C.
+TEST_F(DoctorFaults, InterruptedItIsNoPassAndLeavesNoLab) {
+  const Outcome outcome =
+      shell(format("sh -c '%s doctor faults --json & pid=$!; sleep 2; kill -INT $pid; wait $pid'",
+                   kMixproofBinary));
+  EXPECT_EQ(outcome.status, 3) << outcome.text;
+  EXPECT_NE(outcome.text.find("interrupted after "), std::string::npos) << outcome.text;
+  EXPECT_EQ(shell(lab_command("status")).text.find("doctor-"), std::string::npos);
+}
+
 TEST_F(DoctorFaults, OnlyKnowsTheFaultsOfTheBuild) {
   const Outcome outcome = shell(format("%s doctor faults --only net_dorp", kMixproofBinary));
   EXPECT_EQ(outcome.status, 4) << outcome.text;
